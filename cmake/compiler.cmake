@@ -1,0 +1,32 @@
+# What every target is compiled with.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON) # one set of objects for the static and the shared library
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_compile_definitions(_GNU_SOURCE) # epoll, getrandom, CLOCK_BOOTTIME
+add_compile_options(
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wcast-align
+    -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wpointer-arith -Wundef -Wvla
+    -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wdouble-promotion -Wswitch-enum
+    -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+if(WEIR_WERROR)
+    add_compile_options(-Werror)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    add_compile_options(-mcx16) # the 16-byte compare-and-swap, inline
+endif()
+if(WEIR_SANITIZE)
+    add_compile_options(-fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${WEIR_SANITIZE})
+endif()
+include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+
+# weir_part(NAME source...): one folder's objects.
+function(weir_part name)
+    add_library(${name} OBJECT ${ARGN})
+endfunction()

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The answer to every question that weir is asked.
+ *
+ *     struct weir_decision decision = weir_bucket_take(&bucket, &limit, WEIR_UNIT, now_ns);
+ *     if (decision.verdict == WEIR_LIMITED) {
+ *         sleep_ns(decision.retry_after_ns);
+ *     }
+ *
+ * | verdict | retry_after_ns      | reset_after_ns  | delay_ns | remaining       |
+ * |---------|---------------------|-----------------|----------|-----------------|
+ * | allowed | -1                  | after this take | 0        | after this take |
+ * | limited | minimal, sufficient | as it is        | 0        | as it is        |
+ * | never   | -1                  | as it is        | 0        | as it is        |
+ * | error   | -1                  | -1              | 0        | 0               | */
+#ifndef WEIR_DECISION_H
+#define WEIR_DECISION_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The numbers are those of the wire. 3 is kept for "blocked". X(name, value, word). */
+#define WEIR_VERDICT_MAP(X)                                                                        \
+    X(WEIR_ALLOWED, 0, "allowed") /* it may pass, and the cost is charged */                       \
+    X(WEIR_LIMITED, 1, "limited") /* not now; retry_after_ns says when */                          \
+    X(WEIR_NEVER, 2, "never")     /* the cost exceeds the capacity: no wait helps */               \
+    X(WEIR_FAILED, 4, "error")    /* no decision: the table is full of live buckets */
+
+enum weir_verdict {
+#define WEIR_VERDICT_ENTRY(name, value, word) name = value,
+    WEIR_VERDICT_MAP(WEIR_VERDICT_ENTRY)
+#undef WEIR_VERDICT_ENTRY
+};
+
+/*   capacity        what the bucket holds, in whole units, rounded down
+ *   remaining       floor of capacity - level, in whole units, 0 .. capacity
+ *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; -1: none
+ *   reset_after_ns  the smallest wait after which the bucket is empty; -1: not known
+ *   delay_ns        how long an admitted take has to wait before it may go; 0 for kind `bucket` */
+struct weir_decision {
+    enum weir_verdict verdict;
+    uint64_t capacity;
+    uint64_t remaining;
+    int64_t retry_after_ns;
+    int64_t reset_after_ns;
+    int64_t delay_ns;
+};
+
+/* An exact amount of cost in units: a fraction of two 128-bit integers, denominator > 0, not
+ * necessarily in lowest terms. weir_amount_print() makes it readable. */
+struct weir_amount {
+    uint64_t numerator_high, numerator_low;
+    uint64_t denominator_high, denominator_low;
+};
+
+/* Room for any amount, its NUL included. */
+#define WEIR_AMOUNT_TEXT_MAX 96
+
+/* Digits after the point beyond which an amount is printed as a fraction. */
+#define WEIR_AMOUNT_DECIMALS_MAX 18
+
+/* Writes the amount exactly: "3", "2.55", or in lowest terms "10/3" where no decimal of at most
+ * WEIR_AMOUNT_DECIMALS_MAX places is exact. Returns the length without the NUL. Thread-safe. */
+int weir_amount_print(const struct weir_amount *amount, char text[WEIR_AMOUNT_TEXT_MAX]);
+
+/* "allowed", "limited", "never", "error"; "unknown" for a value that is none. Thread-safe. */
+const char *weir_verdict_word(enum weir_verdict verdict);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

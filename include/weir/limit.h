@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A limit: how fast a bucket drains and how much it holds. Written as text, compiled once, shared
+ * by as many buckets as you like.
+ *
+ *     struct weir_limit limit;
+ *     struct weir_error error;
+ *     if (weir_limit_from_text(&limit, "100/s capacity=20", &error) != WEIR_OK) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *     }
+ *
+ * The text, words separated by single or multiple spaces:
+ *
+ *     [bucket] COUNT/[N]UNIT [capacity=C] [on_full=refuse|allow]
+ *
+ *     COUNT   0.000001 .. 10^12, at most six places after the point
+ *     N       1 or more, whole; UNIT one of ns us ms s min h d w; N UNIT at most 100 years
+ *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias
+ *     on_full what to answer when the table is full of live buckets and this key has none
+ *
+ * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
+ * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */
+#ifndef WEIR_LIMIT_H
+#define WEIR_LIMIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_UNIT               UINT64_C(1000000)             /* one unit of cost, in millionths */
+#define WEIR_UNITS_MAX          UINT64_C(1000000000000)       /* COUNT, capacity and cost, units */
+#define WEIR_MICRO_MAX          (WEIR_UNITS_MAX * WEIR_UNIT)  /* the same, in millionths */
+#define WEIR_COST_MAX           WEIR_MICRO_MAX                /* millionths */
+#define WEIR_SPAN_NS_MAX        UINT64_C(3155760000000000000) /* 100 years of 365.25 days */
+#define WEIR_DENOMINATOR_MAX    ((UINT64_C(1) << 40) - 1)     /* the rate's reduced numerator */
+#define WEIR_NOW_NS_MAX         (UINT64_C(1) << 62)           /* any reading of a store's clock */
+#define WEIR_LIMIT_TEXT_MAX     256                           /* bytes of a limit's text */
+
+enum weir_kind {
+    WEIR_KIND_BUCKET = 0 /* the leaky bucket as a meter: drains continuously; GCRA */
+};
+
+enum weir_on_full {
+    WEIR_ON_FULL_REFUSE = 0, /* verdict error: what cannot be counted does not pass */
+    WEIR_ON_FULL_ALLOW = 1   /* verdict allowed, uncharged */
+};
+
+/* What a person configured. All integers, no defaults left open. */
+struct weir_limit_config {
+    enum weir_kind kind;
+    uint64_t count_micro;    /* millionths of a unit that drain .. */
+    uint64_t period_ns;      /* .. in so many nanoseconds */
+    uint64_t capacity_micro; /* what the bucket holds, millionths of a unit */
+    enum weir_on_full on_full;
+};
+
+/* What was compiled from it. Plain and read-only after weir_limit_init(): copy it, share it
+ * between threads, forget it. The fields are for the core; they may change between versions.
+ *
+ * With g = gcd(count_micro, period_ns), a cost of m millionths moves the moment at which a bucket
+ * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
+ * denominator-ths. */
+struct weir_limit {
+    uint64_t denominator;          /* count_micro / g */
+    uint64_t scale;                /* period_ns / g */
+    uint64_t full_ns, full_rest;   /* from full to empty */
+    uint64_t unit_ns, unit_rest;   /* what one unit of cost adds */
+    uint64_t unit_divisor;         /* scale * 10^6, or 0 where that needs more than 64 bits */
+    uint64_t unit_reciprocal;      /* floor(2^64 / unit_divisor) */
+    uint64_t capacity_micro;
+    uint64_t capacity;             /* whole units, rounded down */
+    uint32_t kind;
+    uint32_t on_full;
+};
+
+/* Reads a limit's text. `length` bytes, no NUL needed, at most WEIR_LIMIT_TEXT_MAX.
+ *   WEIR_OK        *config is filled, and weir_limit_init() will accept it
+ *   WEIR_E_SYNTAX  not a limit; *error says where and why
+ *   WEIR_E_RANGE   a number is outside its range; likewise
+ *   WEIR_E_INEXACT needs a denominator above WEIR_DENOMINATOR_MAX; likewise
+ * On failure *config is unspecified. `error` may be NULL. Thread-safe; never allocates. */
+WEIR_MUST_USE enum weir_status weir_limit_parse(struct weir_limit_config *config, const char *text,
+                                                size_t length, struct weir_error *error);
+
+/* Writes the one canonical text of a limit: two limits whose buckets are the same print the same.
+ * `size` bytes at `text`, NUL included; WEIR_LIMIT_TEXT_MAX always suffices.
+ *   WEIR_OK  or  WEIR_E_NO_SPACE (text is then cut, and still NUL-terminated if size > 0)
+ * The config must be one that weir_limit_init() accepts. Thread-safe; never allocates. */
+WEIR_MUST_USE enum weir_status weir_limit_print(const struct weir_limit_config *config, char *text,
+                                                size_t size);
+
+/* Compiles a config.
+ *   WEIR_OK, WEIR_E_RANGE or WEIR_E_INEXACT as above (error->offset is then 0)
+ * On failure *limit is unspecified. `error` may be NULL. Thread-safe; never allocates. */
+WEIR_MUST_USE enum weir_status weir_limit_init(struct weir_limit *limit,
+                                               const struct weir_limit_config *config,
+                                               struct weir_error *error);
+
+/* weir_limit_parse() and weir_limit_init() in one, from a NUL-terminated text. */
+WEIR_MUST_USE enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,
+                                                    struct weir_error *error);
+
+/* Reads a cost: decimal digits with at most six places after the point, 0 .. WEIR_UNITS_MAX.
+ * No sign, no space, no exponent. Same statuses and rules as weir_limit_parse(). */
+WEIR_MUST_USE enum weir_status weir_cost_parse(uint64_t *cost_micro, const char *text,
+                                               size_t length, struct weir_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The decision itself, as functions from a state to a state, for everyone who owns states: the
+ * plain bucket, the shared one and the table. Inline, because a decision costs about as much as a
+ * function call.
+ *
+ * A bucket is the moment at which it will be empty. With `now` the reading of the clock,
+ *
+ *     start   = max(moment, now)                  leak, clamp at zero
+ *     next    = start + cost / rate               what the moment would become
+ *     allowed = next <= now + capacity / rate     it fits, or it does not
+ *
+ * and the level is (moment - now) * rate. One maximum, one addition with carry, one comparison: no
+ * division for the verdict, and nothing is rounded, because moments are exact rationals. */
+#ifndef WEIR_CORE_BUCKET_MATH_H
+#define WEIR_CORE_BUCKET_MATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/arith.h"
+#include "weir/bucket.h"
+
+/* weir_bucket.word, from the least bit. */
+#define BUCKET_REST_BITS   40
+#define BUCKET_OWNER_BITS  16
+#define BUCKET_REST_MASK   ((UINT64_C(1) << BUCKET_REST_BITS) - 1)
+#define BUCKET_OWNER_SHIFT BUCKET_REST_BITS
+#define BUCKET_OWNER_MASK  (((UINT64_C(1) << BUCKET_OWNER_BITS) - 1) << BUCKET_OWNER_SHIFT)
+
+_Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
+_Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
+               "every moment fits a signed 64-bit integer, as databases have them");
+
+/* What a cost means under one limit: computed once, outside of any retry. */
+struct charge {
+    struct span span;    /* how far it moves the moment; unspecified if `never` */
+    uint64_t cost_micro;
+    bool never; /* it exceeds the capacity */
+};
+
+/* The moment a state means under a limit. A remainder of another limit's numbers that this one
+ * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
+static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit)
+{
+    uint64_t rest = bucket.word & BUCKET_REST_MASK;
+    if (__builtin_expect(rest >= limit->denominator, 0)) {
+        return (struct span){bucket.empty_at_ns + 1, 0};
+    }
+    return (struct span){bucket.empty_at_ns, rest};
+}
+
+/* The same state with another moment; owner and flags stay. */
+static inline struct weir_bucket bucket_with_moment(struct weir_bucket bucket, struct span moment)
+{
+    return (struct weir_bucket){moment.ns, (bucket.word & ~BUCKET_REST_MASK) | moment.rest};
+}
+
+static inline struct span limit_full(const struct weir_limit *limit)
+{
+    return (struct span){limit->full_ns, limit->full_rest};
+}
+
+/* cost * scale / denominator as a span. The caller sees to it that it fits: cost <= capacity. */
+static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t cost_micro)
+{
+    uint128 product = (uint128)cost_micro * limit->scale;
+    return (struct span){(uint64_t)(product / limit->denominator),
+                         (uint64_t)(product % limit->denominator)};
+}
+
+static inline struct charge charge_of(const struct weir_limit *limit, uint64_t cost_micro)
+{
+    if (cost_micro > limit->capacity_micro) {
+        return (struct charge){{0, 0}, cost_micro, true};
+    }
+    if (cost_micro == WEIR_UNIT) {
+        return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false};
+    }
+    return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false};
+}
+
+/* floor(span * rate) in whole units. */
+static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit)
+{
+    uint128 parts = (uint128)span.ns * limit->denominator + span.rest;
+    uint64_t divisor = limit->unit_divisor;
+    if (__builtin_expect((uint64_t)(parts >> 64) != 0 || divisor == 0, 0)) {
+        return (uint64_t)(parts / ((uint128)limit->scale * WEIR_UNIT));
+    }
+    /* One multiplication in place of a division: the quotient by the reciprocal, itself rounded
+     * down, is too small by at most one (T. Granlund, P. Montgomery, 1994). */
+    uint64_t dividend = (uint64_t)parts;
+    uint64_t quotient = (uint64_t)(((uint128)dividend * limit->unit_reciprocal) >> 64);
+    return quotient + (dividend - quotient * divisor >= divisor);
+}
+
+/* floor(capacity - level): what is left of `full` when `level` is taken away. */
+static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit)
+{
+    struct span full = limit_full(limit);
+    return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
+}
+
+/* What a bucket whose moment is `moment` answers at `now`, apart from retry_after. */
+static inline struct weir_decision decision_at(const struct weir_limit *limit, struct span moment,
+                                               struct span now, enum weir_verdict verdict)
+{
+    struct span level = span_sub_or_zero(moment, now, limit->denominator);
+    return (struct weir_decision){
+        .verdict = verdict,
+        .capacity = limit->capacity,
+        .remaining = span_remaining(level, limit),
+        .retry_after_ns = -1,
+        .reset_after_ns = (int64_t)span_ceil_ns(level),
+        .delay_ns = 0,
+    };
+}
+
+static inline struct span bucket_now(uint64_t now_ns)
+{
+    return (struct span){now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX, 0};
+}
+
+/* Takes: the decision, and in *next the state after it. *next equals `bucket` where nothing is to
+ * be written: refused, or a pure read. */
+static inline struct weir_decision bucket_take(struct weir_bucket bucket,
+                                               const struct weir_limit *limit,
+                                               const struct charge *charge, uint64_t now_ns,
+                                               struct weir_bucket *next)
+{
+    uint64_t denominator = limit->denominator;
+    struct span now = bucket_now(now_ns);
+    struct span moment = bucket_moment(bucket, limit);
+    *next = bucket;
+    if (charge->cost_micro == 0) {
+        return decision_at(limit, moment, now, WEIR_ALLOWED);
+    }
+    if (charge->never) {
+        return decision_at(limit, moment, now, WEIR_NEVER);
+    }
+    struct span start = span_less(moment, now) ? now : moment;
+    struct span after = span_add(start, charge->span, denominator);
+    struct span latest = span_add(now, limit_full(limit), denominator);
+    if (!span_less(latest, after)) {
+        *next = bucket_with_moment(bucket, after);
+        return decision_at(limit, after, now, WEIR_ALLOWED);
+    }
+    /* It fits as soon as moment + cost <= then + full. */
+    struct weir_decision decision = decision_at(limit, moment, now, WEIR_LIMITED);
+    decision.retry_after_ns = (int64_t)span_ceil_ns(span_sub(after, latest, denominator));
+    return decision;
+}
+
+/* Gives back, never below zero. */
+static inline struct weir_decision bucket_refund(struct weir_bucket bucket,
+                                                 const struct weir_limit *limit,
+                                                 const struct charge *charge, uint64_t now_ns,
+                                                 struct weir_bucket *next)
+{
+    uint64_t denominator = limit->denominator;
+    struct span now = bucket_now(now_ns);
+    struct span moment = bucket_moment(bucket, limit);
+    *next = bucket;
+    if (charge->cost_micro != 0 && span_less(now, moment)) {
+        struct span level = span_sub(moment, now, denominator);
+        uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
+        uint128 back = (uint128)charge->cost_micro * limit->scale;
+        if (back >= held) {
+            moment = now;
+        } else { // the cost may exceed the capacity: so may the level, at an old reading
+            struct span span =
+                charge->never ? span_of_cost(limit, charge->cost_micro) : charge->span;
+            moment = span_sub(moment, span, denominator);
+        }
+        *next = bucket_with_moment(bucket, moment);
+    }
+    return decision_at(limit, moment, now, WEIR_ALLOWED);
+}
+
+/* Charges whatever comes, up to the capacity. */
+static inline struct weir_decision bucket_fill(struct weir_bucket bucket,
+                                               const struct weir_limit *limit,
+                                               const struct charge *charge, uint64_t now_ns,
+                                               struct weir_bucket *next, struct weir_amount *spill,
+                                               bool *full)
+{
+    uint64_t denominator = limit->denominator;
+    struct span now = bucket_now(now_ns);
+    struct span moment = bucket_moment(bucket, limit);
+    struct span latest = span_add(now, limit_full(limit), denominator);
+    struct span start = span_less(moment, now) ? now : moment;
+    struct span room = span_sub_or_zero(latest, start, denominator);
+    uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
+    uint128 fits = (uint128)room.ns * denominator + room.rest;
+    *next = bucket;
+    *spill = amount_of(wanted > fits ? wanted - fits : 0, (uint128)limit->scale * WEIR_UNIT);
+    if (charge->cost_micro != 0 && span_less(start, latest)) {
+        moment = wanted > fits ? latest : span_add(start, charge->span, denominator);
+        *next = bucket_with_moment(bucket, moment);
+    }
+    *full = !span_less(moment, latest);
+    return decision_at(limit, moment, now, WEIR_ALLOWED);
+}
+
+/* The level at `now`, exactly. */
+static inline struct weir_amount bucket_level(struct weir_bucket bucket,
+                                              const struct weir_limit *limit, uint64_t now_ns)
+{
+    struct span moment = bucket_moment(bucket, limit);
+    struct span level = span_sub_or_zero(moment, bucket_now(now_ns), limit->denominator);
+    return amount_of((uint128)level.ns * limit->denominator + level.rest,
+                     (uint128)limit->scale * WEIR_UNIT);
+}
+
+#endif

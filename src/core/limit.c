@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compiling a limit: from what a person configured to the integers that decisions are made of. */
+#include "weir/limit.h"
+
+#include <string.h>
+
+#include "core/bucket_math.h"
+#include "core/fail.h"
+
+static bool in_range(uint64_t value, uint64_t max)
+{
+    return value >= 1 && value <= max;
+}
+
+enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
+                                 struct weir_error *error)
+{
+    if (!in_range(config->count_micro, WEIR_MICRO_MAX)) {
+        return fail(error, WEIR_E_RANGE, 0, "the count must be 0.000001 to 1000000000000");
+    }
+    if (!in_range(config->period_ns, WEIR_SPAN_NS_MAX)) {
+        return fail(error, WEIR_E_RANGE, 0, "the period must be 1 ns to 100 years");
+    }
+    if (!in_range(config->capacity_micro, WEIR_MICRO_MAX)) {
+        return fail(error, WEIR_E_RANGE, 0, "the capacity must be 0.000001 to 1000000000000");
+    }
+    uint64_t common = gcd64(config->count_micro, config->period_ns);
+    uint64_t denominator = config->count_micro / common;
+    uint64_t scale = config->period_ns / common;
+    if (denominator > WEIR_DENOMINATOR_MAX) {
+        return fail(error, WEIR_E_INEXACT, 0,
+                    "the rate cannot be represented exactly: in lowest terms it needs a numerator"
+                    " below 2^40; use a rounder count");
+    }
+    uint128 full = (uint128)config->capacity_micro * scale; // in denominator-ths of a nanosecond
+    if (full > (uint128)WEIR_SPAN_NS_MAX * denominator) {
+        return fail(error, WEIR_E_RANGE, 0,
+                    "a full bucket would take more than 100 years to empty");
+    }
+    *limit = (struct weir_limit){
+        .denominator = denominator,
+        .scale = scale,
+        .full_ns = (uint64_t)(full / denominator),
+        .full_rest = (uint64_t)(full % denominator),
+        .capacity_micro = config->capacity_micro,
+        .capacity = config->capacity_micro / WEIR_UNIT,
+        .kind = (uint32_t)config->kind,
+        .on_full = (uint32_t)config->on_full,
+    };
+    if (config->capacity_micro >= WEIR_UNIT) {
+        struct span unit = span_of_cost(limit, WEIR_UNIT);
+        limit->unit_ns = unit.ns;
+        limit->unit_rest = unit.rest;
+    }
+    if (scale <= UINT64_MAX / WEIR_UNIT) {
+        limit->unit_divisor = scale * WEIR_UNIT; // at least 10^6, so the reciprocal fits
+        limit->unit_reciprocal = (uint64_t)(((uint128)1 << 64) / limit->unit_divisor);
+    }
+    return WEIR_OK;
+}
+
+enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,
+                                      struct weir_error *error)
+{
+    struct weir_limit_config config;
+    enum weir_status status = weir_limit_parse(&config, text, strlen(text), error);
+    return status != WEIR_OK ? status : weir_limit_init(limit, &config, error);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Limits as text: reading what people write, and printing the one canonical form.
+ *
+ *     limit  = [kind SP] count "/" [whole] unit *(SP option)
+ *     option = ("capacity" | "burst") "=" count | "on_full" "=" ("refuse" | "allow")
+ *     count  = digits ["." 1*6 digits]
+ *
+ * A reader goes over the text once, from left to right, and stops at the first thing that cannot be
+ * right; `offset` is where that begins. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/arith.h"
+#include "core/fail.h"
+#include "weir/limit.h"
+
+struct unit {
+    const char *name;
+    uint64_t ns;
+};
+
+/* Longer than a second first to last: canonical text prefers the earlier. */
+static const struct unit UNITS[] = {
+    {"s", UINT64_C(1000000000)},         {"min", UINT64_C(60000000000)},
+    {"h", UINT64_C(3600000000000)},      {"d", UINT64_C(86400000000000)},
+    {"w", UINT64_C(604800000000000)},    {"ms", UINT64_C(1000000)},
+    {"us", UINT64_C(1000)},              {"ns", UINT64_C(1)},
+};
+enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0], UNIT_COUNT_FROM_SECOND = 5 };
+
+/* What is left of a text, and where to say what is wrong with it. */
+struct reader {
+    const char *text;
+    size_t length;
+    size_t at;
+    struct weir_error *error;
+};
+
+/* A run of bytes of the text. */
+struct word {
+    const char *text;
+    size_t length;
+};
+
+static bool at_end(const struct reader *reader)
+{
+    return reader->at == reader->length;
+}
+
+static bool next_is(const struct reader *reader, char c)
+{
+    return !at_end(reader) && reader->text[reader->at] == c;
+}
+
+static bool next_is_digit(const struct reader *reader)
+{
+    return !at_end(reader) && reader->text[reader->at] >= '0' && reader->text[reader->at] <= '9';
+}
+
+static bool next_is_letter(const struct reader *reader)
+{
+    if (at_end(reader)) {
+        return false;
+    }
+    char c = reader->text[reader->at];
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+}
+
+static void skip_spaces(struct reader *reader)
+{
+    while (next_is(reader, ' ')) {
+        reader->at++;
+    }
+}
+
+static struct word read_word(struct reader *reader)
+{
+    size_t start = reader->at;
+    while (next_is_letter(reader)) {
+        reader->at++;
+    }
+    return (struct word){reader->text + start, reader->at - start};
+}
+
+static bool word_is(struct word word, const char *name)
+{
+    return word.length == strlen(name) && memcmp(word.text, name, word.length) == 0;
+}
+
+/* At most so many bytes of a stranger's word are repeated to him. */
+static int shown(struct word word)
+{
+    return word.length < 32 ? (int)word.length : 32;
+}
+
+/* Says that something else was expected here, and shows what stands here instead. */
+static enum weir_status expected(const struct reader *reader, const char *what)
+{
+    if (at_end(reader)) {
+        return fail(reader->error, WEIR_E_SYNTAX, reader->at, "expected %s, but the text ends",
+                    what);
+    }
+    unsigned char c = (unsigned char)reader->text[reader->at];
+    if (c >= 0x20 && c < 0x7f) {
+        return fail(reader->error, WEIR_E_SYNTAX, reader->at, "expected %s, not '%c'", what, c);
+    }
+    return fail(reader->error, WEIR_E_SYNTAX, reader->at, "expected %s, not byte 0x%02x", what, c);
+}
+
+/* Reads a decimal number into millionths. `min_micro` is 0 or 1. */
+static enum weir_status read_micro(struct reader *reader, const char *what, uint64_t min_micro,
+                                   uint64_t *micro)
+{
+    size_t start = reader->at;
+    uint64_t value = 0;
+    if (!next_is_digit(reader)) {
+        return expected(reader, what);
+    }
+    for (; next_is_digit(reader); reader->at++) {
+        value = value * 10 + (uint64_t)(reader->text[reader->at] - '0');
+        if (value > WEIR_UNITS_MAX) {
+            return fail(reader->error, WEIR_E_RANGE, start, "%s is above 1000000000000", what);
+        }
+    }
+    value *= WEIR_UNIT;
+    if (next_is(reader, '.')) {
+        reader->at++;
+        if (!next_is_digit(reader)) {
+            return expected(reader, "a digit after the point");
+        }
+        for (uint64_t place = WEIR_UNIT / 10; next_is_digit(reader); place /= 10, reader->at++) {
+            if (place == 0) {
+                return fail(reader->error, WEIR_E_INEXACT, reader->at,
+                            "%s has more than six places after the point", what);
+            }
+            value += place * (uint64_t)(reader->text[reader->at] - '0');
+        }
+    }
+    if (value > WEIR_MICRO_MAX) {
+        return fail(reader->error, WEIR_E_RANGE, start, "%s is above 1000000000000", what);
+    }
+    if (value < min_micro) {
+        return fail(reader->error, WEIR_E_RANGE, start, "%s is zero", what);
+    }
+    *micro = value;
+    return WEIR_OK;
+}
+
+/* Reads "[N]UNIT". */
+static enum weir_status read_period(struct reader *reader, uint64_t *period_ns)
+{
+    size_t start = reader->at;
+    uint64_t count = next_is_digit(reader) ? 0 : 1;
+    for (; next_is_digit(reader); reader->at++) {
+        count = count * 10 + (uint64_t)(reader->text[reader->at] - '0');
+        if (count > WEIR_SPAN_NS_MAX) {
+            return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
+        }
+    }
+    if (count == 0) {
+        return fail(reader->error, WEIR_E_RANGE, start, "the period is zero");
+    }
+    size_t unit_at = reader->at;
+    if (!next_is_letter(reader)) {
+        return expected(reader, "a unit: ns us ms s min h d w");
+    }
+    struct word word = read_word(reader);
+    for (size_t i = 0; i < UNIT_COUNT; i++) {
+        if (!word_is(word, UNITS[i].name)) {
+            continue;
+        }
+        if (count > WEIR_SPAN_NS_MAX / UNITS[i].ns) {
+            return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
+        }
+        *period_ns = count * UNITS[i].ns;
+        return WEIR_OK;
+    }
+    return fail(reader->error, WEIR_E_SYNTAX, unit_at,
+                "unknown unit '%.*s'; one of ns us ms s min h d w", shown(word), word.text);
+}
+
+static enum weir_status read_on_full(struct reader *reader, enum weir_on_full *on_full)
+{
+    size_t start = reader->at;
+    struct word word = read_word(reader);
+    if (word_is(word, "refuse")) {
+        *on_full = WEIR_ON_FULL_REFUSE;
+        return WEIR_OK;
+    }
+    if (word_is(word, "allow")) {
+        *on_full = WEIR_ON_FULL_ALLOW;
+        return WEIR_OK;
+    }
+    return fail(reader->error, WEIR_E_SYNTAX, start, "on_full is either refuse or allow");
+}
+
+/* Reads one "name=value". `*seen` remembers which options stood before. */
+static enum weir_status read_option(struct reader *reader, struct weir_limit_config *config,
+                                    unsigned *seen)
+{
+    enum { CAPACITY = 1, ON_FULL = 2 };
+    size_t start = reader->at;
+    struct word name = read_word(reader);
+    bool is_capacity = word_is(name, "capacity") || word_is(name, "burst");
+    if (!is_capacity && !word_is(name, "on_full")) {
+        return name.length == 0
+                   ? expected(reader, "an option: capacity= or on_full=")
+                   : fail(reader->error, WEIR_E_SYNTAX, start,
+                          "unknown option '%.*s'; one of capacity burst on_full", shown(name),
+                          name.text);
+    }
+    if (!next_is(reader, '=')) {
+        return expected(reader, "'='");
+    }
+    reader->at++;
+    unsigned bit = is_capacity ? CAPACITY : ON_FULL;
+    if (*seen & bit) {
+        return fail(reader->error, WEIR_E_SYNTAX, start, "%s is said twice",
+                    is_capacity ? "the capacity" : "on_full");
+    }
+    *seen |= bit;
+    return is_capacity ? read_micro(reader, "the capacity", 1, &config->capacity_micro)
+                       : read_on_full(reader, &config->on_full);
+}
+
+/* Reads "kind SP", if the text starts with a word. */
+static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
+{
+    size_t start = reader->at;
+    *kind = WEIR_KIND_BUCKET;
+    if (!next_is_letter(reader)) {
+        return WEIR_OK;
+    }
+    struct word word = read_word(reader);
+    if (!word_is(word, "bucket")) {
+        return fail(reader->error, WEIR_E_SYNTAX, start,
+                    "unknown kind '%.*s'; a limit starts with a count or with the kind: bucket",
+                    shown(word), word.text);
+    }
+    if (!next_is(reader, ' ')) {
+        return expected(reader, "a space and a count");
+    }
+    skip_spaces(reader);
+    return WEIR_OK;
+}
+
+static enum weir_status read_options(struct reader *reader, struct weir_limit_config *config)
+{
+    unsigned seen = 0;
+    while (!at_end(reader)) {
+        if (!next_is(reader, ' ')) {
+            return expected(reader, "a space or the end");
+        }
+        skip_spaces(reader);
+        if (at_end(reader)) {
+            break;
+        }
+        enum weir_status status = read_option(reader, config, &seen);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Reads everything; leaves to weir_limit_init() what only the numbers together can show. */
+static enum weir_status read_limit(struct reader *reader, struct weir_limit_config *config)
+{
+    skip_spaces(reader);
+    enum weir_status status = read_kind(reader, &config->kind);
+    if (status == WEIR_OK) {
+        status = read_micro(reader, "the count", 1, &config->count_micro);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!next_is(reader, '/')) {
+        return expected(reader, "'/' and a period");
+    }
+    reader->at++;
+    status = read_period(reader, &config->period_ns);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    config->capacity_micro = config->count_micro > WEIR_UNIT ? config->count_micro : WEIR_UNIT;
+    return read_options(reader, config);
+}
+
+enum weir_status weir_limit_parse(struct weir_limit_config *config, const char *text,
+                                  size_t length, struct weir_error *error)
+{
+    struct reader reader = {.text = text, .length = length, .error = error};
+    if (length > WEIR_LIMIT_TEXT_MAX) {
+        return fail(error, WEIR_E_RANGE, WEIR_LIMIT_TEXT_MAX, "the limit is longer than %d bytes",
+                    WEIR_LIMIT_TEXT_MAX);
+    }
+    *config = (struct weir_limit_config){.on_full = WEIR_ON_FULL_REFUSE};
+    enum weir_status status = read_limit(&reader, config);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct weir_limit unused;
+    return weir_limit_init(&unused, config, error);
+}
+
+enum weir_status weir_cost_parse(uint64_t *cost_micro, const char *text, size_t length,
+                                 struct weir_error *error)
+{
+    struct reader reader = {.text = text, .length = length, .error = error};
+    enum weir_status status = read_micro(&reader, "the cost", 0, cost_micro);
+    if (status == WEIR_OK && !at_end(&reader)) {
+        status = expected(&reader, "the end of the cost");
+    }
+    return status;
+}
+
+/* Printing. */
+
+/* How a limit is best said: COUNT per `units` UNITs. */
+struct phrase {
+    uint64_t count_micro;
+    uint64_t units;
+    const struct unit *unit;
+};
+
+/* The largest unit that divides the period. */
+static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
+{
+    const struct unit *best = &UNITS[UNIT_COUNT - 1];
+    for (size_t i = 0; i < UNIT_COUNT; i++) {
+        if (period_ns % UNITS[i].ns == 0 && UNITS[i].ns > best->ns) {
+            best = &UNITS[i];
+        }
+    }
+    return (struct phrase){count_micro, period_ns / best->ns, best};
+}
+
+/* Among all ways to write the same rate, the one people would choose:
+ *   1. whole units in one second, else minute, hour, day, week          10/s
+ *   2. the capacity in a whole number of seconds                        1000/30d
+ *   3. whole units in the shortest period that has them                 1/7us
+ *   4. millionths, where whole units would leave the ranges */
+static struct phrase choose_phrase(const struct weir_limit_config *config)
+{
+    uint64_t common = gcd64(config->count_micro, config->period_ns);
+    uint64_t count = config->count_micro / common;
+    uint64_t period = config->period_ns / common;
+    for (size_t i = 0; i < UNIT_COUNT_FROM_SECOND; i++) {
+        uint128 micro = (uint128)count * (UNITS[i].ns / period);
+        if (UNITS[i].ns % period == 0 && micro % WEIR_UNIT == 0 && micro <= WEIR_MICRO_MAX) {
+            return (struct phrase){(uint64_t)micro, 1, &UNITS[i]};
+        }
+    }
+    uint128 drain = (uint128)config->capacity_micro * period; // at most 100 years times count
+    if (config->capacity_micro % WEIR_UNIT == 0 && drain % count == 0
+        && (drain / count) % UNITS[0].ns == 0) {
+        return phrase_of(config->capacity_micro, (uint64_t)(drain / count));
+    }
+    uint64_t times = WEIR_UNIT / gcd64(count, WEIR_UNIT);
+    if (count <= WEIR_MICRO_MAX / times && period <= WEIR_SPAN_NS_MAX / times) {
+        return phrase_of(count * times, period * times);
+    }
+    return phrase_of(count, period);
+}
+
+/* "10", "0.5": millionths without trailing zeroes. Returns the length. */
+static int print_micro(uint64_t micro, char text[32])
+{
+    int length = snprintf(text, 32, "%llu.%06llu", (unsigned long long)(micro / WEIR_UNIT),
+                          (unsigned long long)(micro % WEIR_UNIT));
+    while (text[length - 1] == '0') {
+        length--;
+    }
+    length -= text[length - 1] == '.';
+    text[length] = '\0';
+    return length;
+}
+
+enum weir_status weir_limit_print(const struct weir_limit_config *config, char *text, size_t size)
+{
+    struct phrase phrase = choose_phrase(config);
+    char count[32];
+    char units[32] = "";
+    char capacity[32];
+    uint64_t usual = phrase.count_micro > WEIR_UNIT ? phrase.count_micro : WEIR_UNIT;
+    bool says_capacity = config->capacity_micro != usual;
+    (void)print_micro(phrase.count_micro, count);
+    (void)print_micro(config->capacity_micro, capacity);
+    if (phrase.units != 1) {
+        (void)snprintf(units, sizeof units, "%llu", (unsigned long long)phrase.units);
+    }
+    int length = snprintf(text, size, "%s/%s%s%s%s%s", count, units, phrase.unit->name,
+                          says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
+                          config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
+    return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A protocol is an engine: bytes in, bytes out, a state. It owns no socket and reads no clock; what
+ * it needs of the world around it the server lends it as a `struct service`.
+ *
+ *     size_t used;
+ *     enum engine_state state = ops->feed(session, service, input, &output, &used);
+ *
+ * Each protocol is one folder, and ends in one constant `struct engine_ops`. */
+#ifndef WEIR_PROTOCOL_ENGINE_H
+#define WEIR_PROTOCOL_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "limiter/rule_cache.h"
+#include "protocol/buffer.h"
+#include "protocol/bytes.h"
+#include "weir/limiter.h"
+
+enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOL_COUNT };
+enum { VERDICT_COUNT = 5 }; // indexed by enum weir_verdict
+
+/* What one worker counts. Written by that worker alone, with relaxed stores; read by whoever
+ * answers /metrics or INFO. Plain uint64_t: use counter_add(). */
+struct counters {
+    uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT]; // takes, can-takes, fills, refunds, shows
+    uint64_t requests[PROTOCOL_COUNT];                 // commands or HTTP requests, all kinds
+    uint64_t bad_requests[PROTOCOL_COUNT];             // answered with an error
+    uint64_t auth_failures[PROTOCOL_COUNT];
+};
+
+static inline void counter_add(uint64_t *counter, uint64_t amount)
+{
+    /* Relaxed: a statistic with one writer; no other memory depends on it. */
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
+                     __ATOMIC_RELAXED);
+}
+
+/* An address, or an IPv4 one mapped into IPv6, and the length of its prefix in bits. */
+struct cidr {
+    uint8_t address[16];
+    unsigned prefix_bits;
+};
+
+enum { TRUSTED_PROXY_COUNT_MAX = 64 };
+
+enum header_preset {
+    HEADERS_DRAFT,        // RateLimit, RateLimit-Policy (draft 11): the default
+    HEADERS_X_RATELIMIT,  // X-RateLimit-Limit, -Remaining, -Reset
+    HEADERS_USED,         // X-Shopify-Shop-Api-Call-Limit: used/capacity
+    HEADERS_RATE_LIMITED, // X-Rate-Limited-For: seconds
+    HEADERS_NONE
+};
+
+/* What the person who started the server chose, as far as protocols care. Read-only. */
+struct service_config {
+    const char *password; // NULL: none is wanted
+    size_t password_len;
+    const char *redis_version; // what HELLO and INFO call redis_version
+    enum header_preset headers;
+    bool retry_after_date;   // Retry-After as an HTTP-date
+    bool disclose_keys;      // problem details may say the key
+    unsigned refused_status; // of GET /v1/check: 429 unless said
+    struct cidr trusted_proxies[TRUSTED_PROXY_COUNT_MAX];
+    size_t trusted_proxy_count;
+};
+
+struct service;
+
+/* What an engine may ask of the server. Any thread that runs an engine may call these. */
+struct service_ops {
+    /* Appends the body of /metrics, or of INFO (`section` NULL or lower case: all or one). */
+    void (*write_metrics)(struct service *service, struct buffer *output);
+    void (*write_info)(struct service *service, struct buffer *output, const char *section);
+    /* False while the server drains: /healthz then says so. */
+    bool (*is_healthy)(struct service *service);
+    /* The clock that stands still, and moves forwards only. NULL without --test-clock. set() and
+     * advance() return false if that would be backwards or beyond WEIR_NOW_NS_MAX; both renew
+     * service->now_ns. */
+    bool (*test_clock_set)(struct service *service, uint64_t now_ns);
+    bool (*test_clock_advance)(struct service *service, uint64_t by_ns);
+};
+
+/* What the server lends to an engine while it runs: one per worker. */
+struct service {
+    const struct service_ops *ops;
+    const struct service_config *config;
+    struct weir_limiter *limiter;
+    struct rule_cache *rules;
+    struct counters *counters;
+    void *scratch[PROTOCOL_COUNT]; // one per protocol: its working memory, see scratch_bytes
+    uint64_t now_ns;               // the reading of the store's clock of this wake-up
+    int64_t wall_s;                // seconds since 1970 (UTC), for HTTP-dates
+};
+
+/* Who is at the other end. Unix sockets have no address. */
+struct peer {
+    bool has_address;
+    uint8_t address[16]; // IPv4 mapped into IPv6
+    uint64_t id;         // counts up from 1 over the server's life (CLIENT ID)
+    char name[64];       // "127.0.0.1:4711" or "unix", for logs and CLIENT INFO
+    char local_name[64]; // the listener's
+};
+
+enum engine_state {
+    ENGINE_OPEN, // go on
+    ENGINE_CLOSE // send what is in `output`, then close
+};
+
+/* The most input that a server keeps of one connection while a request is incomplete. An engine
+ * refuses a request that would need more, before it needs it. */
+enum { ENGINE_INPUT_BYTES_MAX = 256 * 1024 };
+
+struct engine_ops {
+    const char *name; // "resp", "http": as in logs and metrics
+    enum protocol protocol;
+    size_t session_bytes; // zeroed by the server before open()
+    size_t scratch_bytes; // working memory, one per worker, zeroed at start; 0: none
+
+    void (*open)(void *session, const struct peer *peer);
+
+    /* Handles every complete request at the front of `input`: parses all, decides all in one batch,
+     * appends the replies in order to `output`.
+     *   used    bytes of input that are done with
+     * Never blocks. Called again with the rest and more when more has arrived. */
+    enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
+                              struct buffer *output, size_t *used);
+
+    /* The session ends; releases what it holds. */
+    void (*close)(void *session);
+};
+
+extern const struct engine_ops RESP_ENGINE;
+extern const struct engine_ops HTTP1_ENGINE;
+
+#endif

@@ -80,6 +80,5 @@ void buffer_consume(struct buffer *buffer, size_t count)
     if (count > 0 && count < buffer->length) {
         memmove(buffer->at, buffer->at + count, buffer->length - count);
     }
-    memmove(buffer->at, buffer->at + count, buffer->length - count);
     buffer->length -= count;
 }

@@ -114,6 +114,11 @@ enum engine_state {
  * refuses a request that would need more, before it needs it. */
 enum { ENGINE_INPUT_BYTES_MAX = 256 * 1024 };
 
+/* Output beyond which an engine may stop before it has handled every complete request: small
+ * requests with large answers (INFO, /metrics) then cannot pile up. The server sends what is there
+ * and feeds the rest again. */
+enum { ENGINE_OUTPUT_BYTES_PLENTY = 256 * 1024 };
+
 struct engine_ops {
     const char *name; // "resp", "http": as in logs and metrics
     enum protocol protocol;
@@ -123,7 +128,8 @@ struct engine_ops {
     void (*open)(void *session, const struct peer *peer);
 
     /* Handles every complete request at the front of `input`: parses all, decides all in one batch,
-     * appends the replies in order to `output`.
+     * appends the replies in order to `output`. May stop early once `output` holds
+     * ENGINE_OUTPUT_BYTES_PLENTY.
      *   used    bytes of input that are done with
      * Never blocks. Called again with the rest and more when more has arrived. */
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,

@@ -32,14 +32,14 @@
 extern "C" {
 #endif
 
-#define WEIR_UNIT               UINT64_C(1000000)             /* one unit of cost, in millionths */
-#define WEIR_UNITS_MAX          UINT64_C(1000000000000)       /* COUNT, capacity and cost, units */
-#define WEIR_MICRO_MAX          (WEIR_UNITS_MAX * WEIR_UNIT)  /* the same, in millionths */
-#define WEIR_COST_MAX           WEIR_MICRO_MAX                /* millionths */
-#define WEIR_SPAN_NS_MAX        UINT64_C(3155760000000000000) /* 100 years of 365.25 days */
-#define WEIR_DENOMINATOR_MAX    ((UINT64_C(1) << 40) - 1)     /* the rate's reduced numerator */
-#define WEIR_NOW_NS_MAX         (UINT64_C(1) << 62)           /* any reading of a store's clock */
-#define WEIR_LIMIT_TEXT_MAX     256                           /* bytes of a limit's text */
+#define WEIR_UNIT            UINT64_C(1000000)             /* one unit of cost, in millionths */
+#define WEIR_UNITS_MAX       UINT64_C(1000000000000)       /* COUNT, capacity and cost, units */
+#define WEIR_MICRO_MAX       (WEIR_UNITS_MAX * WEIR_UNIT)  /* the same, in millionths */
+#define WEIR_COST_MAX        WEIR_MICRO_MAX                /* millionths */
+#define WEIR_SPAN_NS_MAX     UINT64_C(3155760000000000000) /* 100 years of 365.25 days */
+#define WEIR_DENOMINATOR_MAX ((UINT64_C(1) << 40) - 1)     /* the rate's reduced numerator */
+#define WEIR_NOW_NS_MAX      (UINT64_C(1) << 62)           /* any reading of a store's clock */
+#define WEIR_LIMIT_TEXT_MAX  256                           /* bytes of a limit's text */
 
 enum weir_kind {
     WEIR_KIND_BUCKET = 0 /* the leaky bucket as a meter: drains continuously; GCRA */
@@ -66,14 +66,14 @@ struct weir_limit_config {
  * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
  * denominator-ths. */
 struct weir_limit {
-    uint64_t denominator;          /* count_micro / g */
-    uint64_t scale;                /* period_ns / g */
-    uint64_t full_ns, full_rest;   /* from full to empty */
-    uint64_t unit_ns, unit_rest;   /* what one unit of cost adds */
-    uint64_t unit_divisor;         /* scale * 10^6, or 0 where that needs more than 64 bits */
-    uint64_t unit_reciprocal;      /* floor(2^64 / unit_divisor) */
+    uint64_t denominator;        /* count_micro / g */
+    uint64_t scale;              /* period_ns / g */
+    uint64_t full_ns, full_rest; /* from full to empty */
+    uint64_t unit_ns, unit_rest; /* what one unit of cost adds */
+    uint64_t unit_divisor;       /* scale * 10^6, or 0 where that needs more than 64 bits */
+    uint64_t unit_reciprocal;    /* floor(2^64 / unit_divisor) */
     uint64_t capacity_micro;
-    uint64_t capacity;             /* whole units, rounded down */
+    uint64_t capacity; /* whole units, rounded down */
     uint32_t kind;
     uint32_t on_full;
 };

@@ -29,10 +29,10 @@
 extern "C" {
 #endif
 
-#define WEIR_KEY_BYTES_MAX     65535                       /* a key: 1 .. this many bytes */
-#define WEIR_MEMORY_BYTES_MIN  UINT64_C(65536)             /* the smallest table */
-#define WEIR_MEMORY_BYTES_MAX  (UINT64_C(1) << 44)         /* the largest, 16 TiB */
-#define WEIR_MEMORY_BYTES      (UINT64_C(256) << 20)       /* unless said */
+#define WEIR_KEY_BYTES_MAX    65535                 /* a key: 1 .. this many bytes */
+#define WEIR_MEMORY_BYTES_MIN UINT64_C(65536)       /* the smallest table */
+#define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
+#define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
 
 struct weir_limiter;
 
@@ -81,14 +81,7 @@ WEIR_MUST_USE enum weir_status weir_rule_from_text(struct weir_rule *rule,
                                                    const struct weir_limiter *limiter,
                                                    const char *text, struct weir_error *error);
 
-enum weir_operation {
-    WEIR_TAKE = 0,
-    WEIR_CAN_TAKE,
-    WEIR_FILL,
-    WEIR_REFUND,
-    WEIR_SHOW,
-    WEIR_RESET
-};
+enum weir_operation { WEIR_TAKE = 0, WEIR_CAN_TAKE, WEIR_FILL, WEIR_REFUND, WEIR_SHOW, WEIR_RESET };
 
 /* What some operations say beyond the decision.
  *   amount       fill: the spill; show: the level; otherwise 0
@@ -132,20 +125,19 @@ struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struc
 struct weir_decision weir_limiter_can_take(struct weir_limiter *limiter,
                                            const struct weir_rule *rule, const void *key,
                                            size_t key_len, uint64_t cost_micro);
-struct weir_decision weir_limiter_refund(struct weir_limiter *limiter,
-                                         const struct weir_rule *rule, const void *key,
-                                         size_t key_len, uint64_t cost_micro);
+struct weir_decision weir_limiter_refund(struct weir_limiter *limiter, const struct weir_rule *rule,
+                                         const void *key, size_t key_len, uint64_t cost_micro);
 struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns);
 
 /* What has happened in the table so far. */
 struct weir_limiter_stats {
-    uint64_t memory_bytes;  /* mapped, everything included */
-    uint64_t slot_count;    /* buckets that fit at most */
-    uint64_t used_count;    /* slots that have ever held a bucket */
-    uint64_t reused_count;  /* buckets that were forgotten, empty, for another one */
-    uint64_t full_count;    /* requests that found no slot and were answered by on_full */
+    uint64_t memory_bytes; /* mapped, everything included */
+    uint64_t slot_count;   /* buckets that fit at most */
+    uint64_t used_count;   /* slots that have ever held a bucket */
+    uint64_t reused_count; /* buckets that were forgotten, empty, for another one */
+    uint64_t full_count;   /* requests that found no slot and were answered by on_full */
 };
 
 /* Thread-safe; the counters are read one by one, while others change them. */

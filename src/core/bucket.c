@@ -31,8 +31,7 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
     struct weir_amount unused_spill;
     bool unused_full;
     return bucket_fill(*bucket, limit, &charge, now_ns, bucket,
-                       spill != NULL ? spill : &unused_spill,
-                       full != NULL ? full : &unused_full);
+                       spill != NULL ? spill : &unused_spill, full != NULL ? full : &unused_full);
 }
 
 struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct weir_limit *limit,

@@ -34,7 +34,7 @@ _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
 
 /* What a cost means under one limit: computed once, outside of any retry. */
 struct charge {
-    struct span span;    /* how far it moves the moment; unspecified if `never` */
+    struct span span; /* how far it moves the moment; unspecified if `never` */
     uint64_t cost_micro;
     bool never; /* it exceeds the capacity */
 };
@@ -179,11 +179,9 @@ static inline struct weir_decision bucket_refund(struct weir_bucket bucket,
 }
 
 /* Charges whatever comes, up to the capacity. */
-static inline struct weir_decision bucket_fill(struct weir_bucket bucket,
-                                               const struct weir_limit *limit,
-                                               const struct charge *charge, uint64_t now_ns,
-                                               struct weir_bucket *next, struct weir_amount *spill,
-                                               bool *full)
+static inline struct weir_decision
+bucket_fill(struct weir_bucket bucket, const struct weir_limit *limit, const struct charge *charge,
+            uint64_t now_ns, struct weir_bucket *next, struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
     struct span now = bucket_now(now_ns);

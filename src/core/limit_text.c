@@ -23,10 +23,10 @@ struct unit {
 
 /* Longer than a second first to last: canonical text prefers the earlier. */
 static const struct unit UNITS[] = {
-    {"s", UINT64_C(1000000000)},         {"min", UINT64_C(60000000000)},
-    {"h", UINT64_C(3600000000000)},      {"d", UINT64_C(86400000000000)},
-    {"w", UINT64_C(604800000000000)},    {"ms", UINT64_C(1000000)},
-    {"us", UINT64_C(1000)},              {"ns", UINT64_C(1)},
+    {"s", UINT64_C(1000000000)},      {"min", UINT64_C(60000000000)},
+    {"h", UINT64_C(3600000000000)},   {"d", UINT64_C(86400000000000)},
+    {"w", UINT64_C(604800000000000)}, {"ms", UINT64_C(1000000)},
+    {"us", UINT64_C(1000)},           {"ns", UINT64_C(1)},
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0], UNIT_COUNT_FROM_SECOND = 5 };
 
@@ -205,11 +205,10 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
     struct word name = read_word(reader);
     bool is_capacity = word_is(name, "capacity") || word_is(name, "burst");
     if (!is_capacity && !word_is(name, "on_full")) {
-        return name.length == 0
-                   ? expected(reader, "an option: capacity= or on_full=")
-                   : fail(reader->error, WEIR_E_SYNTAX, start,
-                          "unknown option '%.*s'; one of capacity burst on_full", shown(name),
-                          name.text);
+        return name.length == 0 ? expected(reader, "an option: capacity= or on_full=")
+                                : fail(reader->error, WEIR_E_SYNTAX, start,
+                                       "unknown option '%.*s'; one of capacity burst on_full",
+                                       shown(name), name.text);
     }
     if (!next_is(reader, '=')) {
         return expected(reader, "'='");
@@ -288,8 +287,8 @@ static enum weir_status read_limit(struct reader *reader, struct weir_limit_conf
     return read_options(reader, config);
 }
 
-enum weir_status weir_limit_parse(struct weir_limit_config *config, const char *text,
-                                  size_t length, struct weir_error *error)
+enum weir_status weir_limit_parse(struct weir_limit_config *config, const char *text, size_t length,
+                                  struct weir_error *error)
 {
     struct reader reader = {.text = text, .length = length, .error = error};
     if (length > WEIR_LIMIT_TEXT_MAX) {
@@ -337,6 +336,9 @@ static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
     return (struct phrase){count_micro, period_ns / best->ns, best};
 }
 
+/* Beyond a thousand million, a count says less than a shorter period does. */
+#define PHRASE_MICRO_MAX (UINT64_C(1000000000) * WEIR_UNIT)
+
 /* Among all ways to write the same rate, the one people would choose:
  *   1. whole units in one second, else minute, hour, day, week          10/s
  *   2. the capacity in a whole number of seconds                        1000/30d
@@ -349,7 +351,7 @@ static struct phrase choose_phrase(const struct weir_limit_config *config)
     uint64_t period = config->period_ns / common;
     for (size_t i = 0; i < UNIT_COUNT_FROM_SECOND; i++) {
         uint128 micro = (uint128)count * (UNITS[i].ns / period);
-        if (UNITS[i].ns % period == 0 && micro % WEIR_UNIT == 0 && micro <= WEIR_MICRO_MAX) {
+        if (UNITS[i].ns % period == 0 && micro % WEIR_UNIT == 0 && micro <= PHRASE_MICRO_MAX) {
             return (struct phrase){(uint64_t)micro, 1, &UNITS[i]};
         }
     }

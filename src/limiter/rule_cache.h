@@ -23,9 +23,8 @@ WEIR_MUST_USE enum weir_status rule_cache_text(struct rule_cache *cache, struct 
 /* The rule of CL.THROTTLE: `count` units per `period_s` seconds, room for `capacity` units; the
  * bucket is known by its key alone. All three 1 or more, in whole units and seconds.
  * Statuses of weir_limit_init(). */
-WEIR_MUST_USE enum weir_status rule_cache_throttle(struct rule_cache *cache,
-                                                   struct weir_rule *rule, uint64_t capacity,
-                                                   uint64_t count, uint64_t period_s,
-                                                   struct weir_error *error);
+WEIR_MUST_USE enum weir_status rule_cache_throttle(struct rule_cache *cache, struct weir_rule *rule,
+                                                   uint64_t capacity, uint64_t count,
+                                                   uint64_t period_s, struct weir_error *error);
 
 #endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The front door: rules know which buckets are theirs, the store does the rest. */
+#include "weir/limiter.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "platform/random.h"
+#include "store/store.h"
+#include "store/table/siphash.h"
+#include "store/table/table.h"
+
+struct weir_limiter {
+    struct store *store;
+    uint64_t seed[2];
+};
+
+enum weir_status weir_limiter_open(struct weir_limiter **limiter,
+                                   const struct weir_limiter_config *config,
+                                   struct weir_error *error)
+{
+    static const struct weir_limiter_config USUAL = {0};
+    config = config != NULL ? config : &USUAL;
+    uint64_t memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : WEIR_MEMORY_BYTES;
+    *limiter = NULL;
+    if (memory_bytes < WEIR_MEMORY_BYTES_MIN || memory_bytes > WEIR_MEMORY_BYTES_MAX) {
+        return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
+    }
+    struct weir_limiter *made = malloc(sizeof *made);
+    if (made == NULL) {
+        return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
+    }
+    memcpy(made->seed, config->seed, sizeof made->seed);
+    if (made->seed[0] == 0 && made->seed[1] == 0 && !random_fill(made->seed, sizeof made->seed)) {
+        free(made);
+        return fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
+    }
+    made->store = table_open(memory_bytes);
+    if (made->store == NULL) {
+        free(made);
+        return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
+                    (unsigned long long)memory_bytes, strerror(errno));
+    }
+    *limiter = made;
+    return WEIR_OK;
+}
+
+void weir_limiter_close(struct weir_limiter *limiter)
+{
+    if (limiter != NULL) {
+        limiter->store->ops->close(limiter->store);
+        free(limiter);
+    }
+}
+
+/* The two words of a rule's hash key come from the limiter's seed and what makes a bucket the same
+ * bucket, framed: a domain byte, then fixed widths or a length. */
+enum domain { DOMAIN_NUMBERS = 1, DOMAIN_NAME = 2 };
+
+struct frame {
+    uint64_t word[4];
+};
+
+static void derive_key(uint64_t hash_key[2], const struct weir_limiter *limiter, struct frame frame)
+{
+    for (uint64_t i = 0; i < 2; i++) {
+        frame.word[0] ^= i << 63;
+        hash_key[i] = siphash24(limiter->seed, &frame, sizeof frame);
+    }
+}
+
+void weir_rule_init(struct weir_rule *rule, const struct weir_limiter *limiter,
+                    const struct weir_limit *limit)
+{
+    /* The rate in lowest terms, so that the same limit in other words is the same bucket; policy
+     * (on_full) is not part of it. */
+    struct frame frame = {{DOMAIN_NUMBERS | (uint64_t)limit->kind << 8, limit->denominator,
+                           limit->scale, limit->capacity_micro}};
+    rule->limit = *limit;
+    derive_key(rule->hash_key, limiter, frame);
+}
+
+void weir_rule_init_named(struct weir_rule *rule, const struct weir_limiter *limiter,
+                          const struct weir_limit *limit, const void *name, size_t name_len)
+{
+    struct frame frame = {{DOMAIN_NAME | (uint64_t)limit->kind << 8, name_len,
+                           siphash24(limiter->seed, name, name_len), 0}};
+    rule->limit = *limit;
+    derive_key(rule->hash_key, limiter, frame);
+}
+
+enum weir_status weir_rule_from_text(struct weir_rule *rule, const struct weir_limiter *limiter,
+                                     const char *text, struct weir_error *error)
+{
+    struct weir_limit limit;
+    enum weir_status status = weir_limit_from_text(&limit, text, error);
+    if (status == WEIR_OK) {
+        weir_rule_init(rule, limiter, &limit);
+    }
+    return status;
+}
+
+static void check_requests(const struct weir_request *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(requests[i].key_len >= 1);
+        assert(requests[i].key_len <= WEIR_KEY_BYTES_MAX);
+        assert(requests[i].cost_micro <= WEIR_COST_MAX);
+    }
+}
+
+void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
+                         struct weir_decision *decisions, size_t count)
+{
+    check_requests(requests, count);
+    limiter->store->ops->decide(limiter->store, requests, decisions, count, STORE_NOW);
+}
+
+void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
+                            struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    check_requests(requests, count);
+    if (now_ns > WEIR_NOW_NS_MAX) {
+        now_ns = WEIR_NOW_NS_MAX;
+    }
+    limiter->store->ops->decide(limiter->store, requests, decisions, count, now_ns);
+}
+
+static struct weir_decision decide_single(struct weir_limiter *limiter,
+                                          enum weir_operation operation,
+                                          const struct weir_rule *rule, const void *key,
+                                          size_t key_len, uint64_t cost_micro, uint64_t now_ns)
+{
+    struct weir_request request = {
+        .rule = rule,
+        .key = key,
+        .key_len = key_len,
+        .cost_micro = cost_micro,
+        .operation = operation,
+    };
+    struct weir_decision decision;
+    check_requests(&request, 1);
+    limiter->store->ops->decide(limiter->store, &request, &decision, 1, now_ns);
+    return decision;
+}
+
+struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struct weir_rule *rule,
+                                       const void *key, size_t key_len, uint64_t cost_micro)
+{
+    return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, STORE_NOW);
+}
+
+struct weir_decision weir_limiter_can_take(struct weir_limiter *limiter,
+                                           const struct weir_rule *rule, const void *key,
+                                           size_t key_len, uint64_t cost_micro)
+{
+    return decide_single(limiter, WEIR_CAN_TAKE, rule, key, key_len, cost_micro, STORE_NOW);
+}
+
+struct weir_decision weir_limiter_refund(struct weir_limiter *limiter, const struct weir_rule *rule,
+                                         const void *key, size_t key_len, uint64_t cost_micro)
+{
+    return decide_single(limiter, WEIR_REFUND, rule, key, key_len, cost_micro, STORE_NOW);
+}
+
+struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
+                                          const struct weir_rule *rule, const void *key,
+                                          size_t key_len, uint64_t cost_micro, uint64_t now_ns)
+{
+    now_ns = now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX;
+    return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, now_ns);
+}
+
+void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *stats)
+{
+    limiter->store->ops->stats(limiter->store, stats);
+}

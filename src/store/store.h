@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A store is where buckets live: a small table of functions, one folder per implementation, each
+ * ending in one constant `struct store_ops`.
+ *
+ * What an implementer may assume: requests are valid (keys of 1 .. WEIR_KEY_BYTES_MAX bytes, costs
+ * at most WEIR_COST_MAX, rules bound to this store's limiter); decide() is called from any thread,
+ * from many at once, and close() when no other call runs. */
+#ifndef WEIR_STORE_STORE_H
+#define WEIR_STORE_STORE_H
+
+#include "weir/limiter.h"
+
+struct store;
+
+struct store_ops {
+    /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
+     * read once the memory of the first requests is on its way. Never blocks for longer than another
+     * thread needs to insert a bucket. */
+    void (*decide)(struct store *store, const struct weir_request *requests,
+                   struct weir_decision *decisions, size_t count, uint64_t now_ns);
+    void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
+    void (*close)(struct store *store);
+};
+
+/* Beyond every reading. */
+#define STORE_NOW UINT64_MAX
+
+/* First member of every store. */
+struct store {
+    const struct store_ops *ops;
+};
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The concurrent table. README.md in this folder explains the scheme; this is its contract.
+ *
+ *  Shared word          Written by                        Order    Pairs with
+ *  slot tag             inserter, under the stripe's lock release  R1 -> A1 in find()
+ *  slot state           any thread, by compare-and-swap   full     itself: owner, moment and remainder
+ *                                                                  change together
+ *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in latest_reuse()
+ *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in claim()
+ *  line reach           inserter, under the lock          relaxed  nothing: see the price below
+ *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
+ *
+ *  A take      finds the slot by its tag, reads the state, looks at the tag again, decides, and swaps
+ *              the state if it must change. It never locks, allocates or makes a system call.
+ *  A refusal   only reads.
+ *  Insertion   under the stripe's lock: looks again, picks a slot that was never used or whose bucket
+ *              is drained, swaps its state to (owner, empty since X), then publishes the tag (R1).
+ *  Reuse       X is the latest reading known to the stripe: max(now, reused_at_ns). It is published (R2)
+ *              before the swap, so whoever no longer finds the former bucket sees that reading, and
+ *              treats a missing bucket as empty since then: a lagging clock finds nothing forgotten
+ *              too early.
+ *
+ *  Why a stale take cannot hit the wrong bucket: between reading a tag and swapping a state, the slot
+ *  may pass to another key.
+ *    - The state was read before the reuse. No state of the new bucket ever equals it: X is above every
+ *      moment that the former bucket ever had (it was drained at X, and whoever moves a moment back
+ *      first writes down, in lowered_from_ns, where it was), while the new bucket never goes below X
+ *      (takes and fills only move it up; refund and reset stop at latest_reuse() >= X). The swap fails.
+ *    - The state was read after the reuse. A slot never passes directly between keys with equal owner
+ *      bits, so it took two reuses to come to a key that looks like the old one; the first of them
+ *      published its tag before the second began, and the second look at the tag sees that.
+ *
+ *  Progress: a swap fails only because another change of this slot succeeded (lock-free).
+ *  Price of the races: a reader that misses a fresh insertion, or an old `reach`, takes the lock and
+ *  looks again; an insertion that lost its slot to a take tries the next one; the slots of a line in which
+ *  something was given back stay unused until what was given back would have drained by itself. */
+#include "store/table/table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/bucket_math.h"
+#include "store/table/siphash.h"
+#include "sync/atomic.h"
+#include "weir/clock.h"
+
+/* A slot that holds the key, and the state that was read from it. */
+struct found {
+    struct line *line;
+    struct weir_bucket *state;
+    struct weir_bucket seen;
+};
+
+static uint64_t stripe_index_of(const struct table *table, uint64_t hash)
+{
+    return (uint64_t)(((uint128)hash * table->stripe_count) >> 64); // by the hash's high bits
+}
+
+static struct stripe *stripe_of(const struct table *table, uint64_t hash)
+{
+    return &table->stripes[stripe_index_of(table, hash)];
+}
+
+uint64_t table_home_of(const struct table *table, uint64_t hash)
+{
+    return stripe_index_of(table, hash) * table->stripe_lines + (hash & (table->stripe_lines - 1));
+}
+
+uint64_t table_owner_of(uint64_t hash)
+{
+    return hash << (BUCKET_OWNER_SHIFT - 16) & BUCKET_OWNER_MASK; // bits 16 .. 31 of the hash
+}
+
+/* The line `distance` lines beyond home; a stripe is a ring. */
+static struct line *probe_line(const struct table *table, uint64_t home, uint64_t distance)
+{
+    uint64_t ring = table->stripe_lines - 1;
+    return &table->lines[(home & ~ring) | ((home + distance) & ring)];
+}
+
+static uint64_t probe_count(const struct table *table)
+{
+    return table->stripe_lines < TABLE_PROBE_LINES_MAX ? table->stripe_lines
+                                                       : TABLE_PROBE_LINES_MAX;
+}
+
+static inline bool find(const struct table *table, uint64_t hash, uint64_t home,
+                        struct found *found)
+{
+    uint64_t owner = table_owner_of(hash);
+    uint64_t reach = load_relaxed(&table->lines[home].reach); // a hint: too small costs a lock
+    for (uint64_t distance = 0; distance <= reach; distance++) {
+        struct line *line = probe_line(table, home, distance);
+        for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+            if (load_acquire(&line->tags[i]) != hash) { // A1: sees the state that R1 follows
+                continue;
+            }
+            found->line = line;
+            found->state = &line->states[i];
+            found->seen = load_bucket(found->state);
+            /* The second look. Acquire, though nothing follows: it may not move up. */
+            if (load_acquire(&line->tags[i]) == hash
+                && (found->seen.word & BUCKET_OWNER_MASK) == owner) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The latest reading at which a slot of this stripe was reused: no missing bucket was forgotten
+ * later, and no bucket found began later. */
+static uint64_t latest_reuse(const struct stripe *stripe)
+{
+    return load_acquire(&stripe->reused_at_ns); // A2: pairs with R2
+}
+
+/* Writes down that a bucket of this line is about to move back from this moment. */
+static void note_lowering(struct line *line, struct weir_bucket from)
+{
+    uint64_t noted_ns = load_acquire(&line->lowered_from_ns);
+    while (noted_ns < from.empty_at_ns
+           && !cas_word(&line->lowered_from_ns, &noted_ns, from.empty_at_ns)) { // R3
+    }
+}
+
+static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint64_t lowered_from_ns,
+                    uint64_t since_ns)
+{
+    if (tag == 0) { // never used: no key has ever matched it
+        return seen.empty_at_ns <= since_ns;
+    }
+    /* Strictly drained, and above every moment it had; and never between equal owner bits. */
+    return seen.empty_at_ns < since_ns && lowered_from_ns < since_ns
+           && (seen.word & BUCKET_OWNER_MASK) != owner;
+}
+
+/* Tries to give one slot to the key. Under the stripe's lock. */
+static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t since_ns)
+{
+    uint64_t owner = table_owner_of(hash);
+    uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
+    struct weir_bucket seen = load_bucket(&line->states[i]);
+    uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // A3: R3 came before `seen`
+    if (!is_free(seen, tag, owner, lowered_from_ns, since_ns)) {
+        return false;
+    }
+    if (tag != 0) {
+        store_release(&stripe->reused_at_ns,
+                      since_ns); // R2: before the former bucket can be missed
+    }
+    if (!cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner})) {
+        return false; // the former owner took from it after all
+    }
+    store_release(&line->tags[i], hash); // R1: the new state, and R2, are visible to who sees this
+    uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
+    store_relaxed(counter, load_relaxed(counter) + 1);
+    return true;
+}
+
+static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+                          uint64_t now_ns)
+{
+    struct found found;
+    if (find(table, hash, home, &found)) {
+        return true; // another thread was faster
+    }
+    uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns);
+    uint64_t since_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
+    uint64_t *reach = &table->lines[home].reach;
+    for (uint64_t distance = 0; distance < probe_count(table); distance++) {
+        for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+            if (!claim(stripe, probe_line(table, home, distance), i, hash, since_ns)) {
+                continue;
+            }
+            if (distance > load_relaxed(reach)) {
+                store_relaxed(reach, distance);
+            }
+            return true;
+        }
+    }
+    store_relaxed(&stripe->full_count, load_relaxed(&stripe->full_count) + 1);
+    return false;
+}
+
+/* Sees to it that the key has a slot. False: every slot that it could have holds a live bucket. */
+__attribute__((noinline)) static bool insert(struct table *table, uint64_t hash, uint64_t home,
+                                             uint64_t now_ns)
+{
+    struct stripe *stripe = stripe_of(table, hash);
+    mutex_lock(&stripe->mutex);
+    bool done = insert_locked(table, stripe, hash, home, now_ns);
+    mutex_unlock(&stripe->mutex);
+    return done;
+}
+
+static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, uint64_t now_ns)
+{
+    return span_less(bucket_now(now_ns), bucket_moment(bucket, limit));
+}
+
+/* The operations that are not takes: what they answer, and the state after them. */
+__attribute__((noinline)) static struct weir_decision
+apply_other(struct weir_bucket bucket, const struct weir_request *request,
+            const struct charge *charge, uint64_t now_ns, struct weir_bucket *next)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct weir_detail detail = {.existed = is_live(bucket, limit, now_ns)};
+    struct weir_decision decision = {.verdict = WEIR_FAILED};
+    *next = bucket;
+    switch (request->operation) {
+    case WEIR_TAKE: break; // in apply()
+    case WEIR_CAN_TAKE: {
+        struct weir_bucket unused;
+        decision = bucket_take(bucket, limit, charge, now_ns, &unused);
+        break;
+    }
+    case WEIR_FILL:
+        decision = bucket_fill(bucket, limit, charge, now_ns, next, &detail.amount, &detail.full);
+        break;
+    case WEIR_REFUND: decision = bucket_refund(bucket, limit, charge, now_ns, next); break;
+    case WEIR_SHOW: {
+        struct span moment = bucket_moment(bucket, limit);
+        decision = decision_at(limit, moment, bucket_now(now_ns), WEIR_ALLOWED);
+        detail.amount = bucket_level(bucket, limit, now_ns);
+        detail.empty_at_ns = detail.existed ? span_ceil_ns(moment) : 0;
+        break;
+    }
+    case WEIR_RESET:
+        if (detail.existed) {
+            *next = bucket_with_moment(bucket, bucket_now(now_ns));
+        }
+        decision =
+            decision_at(limit, bucket_moment(*next, limit), bucket_now(now_ns), WEIR_ALLOWED);
+        break;
+    }
+    if (request->detail != NULL) {
+        *request->detail = detail;
+    }
+    return decision;
+}
+
+static inline struct weir_decision apply(struct weir_bucket bucket,
+                                         const struct weir_request *request,
+                                         const struct charge *charge, uint64_t now_ns,
+                                         struct weir_bucket *next)
+{
+    if (__builtin_expect(request->operation == WEIR_TAKE, 1)) {
+        return bucket_take(bucket, &request->rule->limit, charge, now_ns, next);
+    }
+    return apply_other(bucket, request, charge, now_ns, next);
+}
+
+static bool same_bucket(struct weir_bucket a, struct weir_bucket b)
+{
+    return a.empty_at_ns == b.empty_at_ns && a.word == b.word;
+}
+
+static struct weir_decision decision_when_full(const struct weir_request *request,
+                                               struct weir_decision as_if_empty)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    if (limit->on_full == WEIR_ON_FULL_ALLOW) {
+        return as_if_empty;
+    }
+    return (struct weir_decision){.verdict = WEIR_FAILED,
+                                  .capacity = limit->capacity,
+                                  .retry_after_ns = -1,
+                                  .reset_after_ns = -1};
+}
+
+static inline struct weir_decision decide(struct table *table, const struct weir_request *request,
+                                          uint64_t hash, uint64_t home, uint64_t now_ns)
+{
+    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
+    struct weir_bucket next;
+    struct found found;
+    if (request->operation == WEIR_REFUND || request->operation == WEIR_RESET) {
+        /* What moves a state back must not move it to before a reuse: see the contract above. */
+        uint64_t reused_at_ns = latest_reuse(stripe_of(table, hash));
+        now_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
+    }
+    for (;;) {
+        if (__builtin_expect(find(table, hash, home, &found), 1)) {
+            struct weir_decision decision = apply(found.seen, request, &charge, now_ns, &next);
+            if (same_bucket(found.seen, next)) {
+                return decision;
+            }
+            if (next.empty_at_ns < found.seen.empty_at_ns) {
+                note_lowering(found.line, found.seen);
+            }
+            if (cas_bucket(found.state, found.seen, next)) {
+                return decision;
+            }
+            continue; // the bucket changed meanwhile
+        }
+        struct weir_bucket missing = {latest_reuse(stripe_of(table, hash)), 0};
+        struct weir_decision decision = apply(missing, request, &charge, now_ns, &next);
+        if (same_bucket(missing, next)) {
+            return decision; // nothing to remember
+        }
+        if (!insert(table, hash, home, now_ns)) {
+            return decision_when_full(request, decision);
+        }
+    }
+}
+
+struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
+                                       uint64_t hash, uint64_t now_ns)
+{
+    return decide(table, request, hash, table_home_of(table, hash), now_ns);
+}
+
+/* A hash is a tag, and 0 is the tag of a slot that was never used. */
+static uint64_t tag_of(uint64_t hash)
+{
+    return hash + (hash == 0);
+}
+
+static void fetch(const void *line)
+{
+    __builtin_prefetch(line, 0, 3); // for reading: a refusal must not take the line from others
+}
+
+static bool is_home(const struct line *line, uint64_t hash)
+{
+    bool is_here = false;
+    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+        is_here |= load_relaxed(&line->tags[i]) == hash; // a hint: decide() looks properly
+    }
+    return is_here;
+}
+
+/* Up to TABLE_BATCH requests: hash all, fetch all lines, then decide one after the other. Waiting
+ * for memory is most of the price of a decision, and so it is paid once for all of them. */
+static void decide_batch(struct table *table, const struct weir_request *requests,
+                         struct weir_decision *decisions, size_t count, uint64_t *now_ns)
+{
+    struct siphash_input inputs[TABLE_BATCH];
+    uint64_t hashes[TABLE_BATCH];
+    uint64_t homes[TABLE_BATCH];
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_request *request = &requests[i];
+        inputs[i] = (struct siphash_input){request->rule->hash_key, request->key, request->key_len};
+    }
+    siphash13_many(inputs, hashes, count);
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = tag_of(hashes[i]);
+        homes[i] = table_home_of(table, hashes[i]);
+        fetch(&table->lines[homes[i]]);
+    }
+    if (*now_ns == STORE_NOW) {
+        *now_ns = weir_clock_now_ns();
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_home(&table->lines[homes[i]], hashes[i])) {
+            fetch(probe_line(table, homes[i], 1));
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        decisions[i] = decide(table, &requests[i], hashes[i], homes[i], *now_ns);
+    }
+}
+
+static struct weir_decision decide_one(struct table *table, const struct weir_request *request,
+                                       uint64_t now_ns)
+{
+    uint64_t hash = tag_of(siphash13(request->rule->hash_key, request->key, request->key_len));
+    uint64_t home = table_home_of(table, hash);
+    fetch(&table->lines[home]);
+    return decide(table, request, hash, home, now_ns == STORE_NOW ? weir_clock_now_ns() : now_ns);
+}
+
+static void table_decide(struct store *store, const struct weir_request *requests,
+                         struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    struct table *table = (struct table *)store;
+    if (count == 1) {
+        decisions[0] = decide_one(table, requests, now_ns);
+        return;
+    }
+    for (size_t at = 0; at < count; at += TABLE_BATCH) {
+        size_t some = count - at < TABLE_BATCH ? count - at : TABLE_BATCH;
+        decide_batch(table, requests + at, decisions + at, some, &now_ns);
+    }
+}
+
+static void table_stats(const struct store *store, struct weir_limiter_stats *stats)
+{
+    const struct table *table = (const struct table *)store;
+    *stats = (struct weir_limiter_stats){
+        .memory_bytes = table->mapping.bytes,
+        .slot_count = table->stripe_count * table->stripe_lines * TABLE_LINE_SLOTS,
+    };
+    for (uint64_t i = 0; i < table->stripe_count; i++) { // relaxed: statistics
+        stats->used_count += load_relaxed(&table->stripes[i].used_count);
+        stats->reused_count += load_relaxed(&table->stripes[i].reused_count);
+        stats->full_count += load_relaxed(&table->stripes[i].full_count);
+    }
+}
+
+static void table_close(struct store *store)
+{
+    struct table *table = (struct table *)store;
+    mapping_close(&table->mapping);
+    free(table);
+}
+
+static const struct store_ops TABLE_OPS = {
+    .decide = table_decide,
+    .stats = table_stats,
+    .close = table_close,
+};
+
+void table_init(struct table *table, struct line *lines, struct stripe *stripes,
+                uint64_t stripe_count, uint64_t stripe_lines)
+{
+    assert(stripe_count > 0);
+    assert(stripe_lines > 0 && (stripe_lines & (stripe_lines - 1)) == 0);
+    *table = (struct table){
+        .store = {.ops = &TABLE_OPS},
+        .lines = lines,
+        .stripes = stripes,
+        .stripe_count = stripe_count,
+        .stripe_lines = stripe_lines,
+    };
+}
+
+struct table_shape table_shape_of(uint64_t memory_bytes)
+{
+    uint64_t stripe_lines =
+        memory_bytes < TABLE_SMALL_BYTES ? TABLE_STRIPE_LINES_SMALL : TABLE_STRIPE_LINES;
+    uint64_t stripe_bytes = sizeof(struct stripe) + stripe_lines * sizeof(struct line);
+    uint64_t stripe_count = memory_bytes / stripe_bytes;
+    return (struct table_shape){stripe_count, stripe_lines, stripe_count * stripe_bytes};
+}
+
+struct store *table_open(uint64_t memory_bytes)
+{
+    struct table_shape shape = table_shape_of(memory_bytes);
+    struct mapping mapping;
+    struct table *table = malloc(sizeof *table);
+    if (table == NULL) {
+        return NULL;
+    }
+    if (shape.stripe_count == 0 || !mapping_open_private(&mapping, shape.bytes)) {
+        free(table);
+        return NULL;
+    }
+    /* Lines first: they are the ones that want to lie on huge pages. */
+    struct line *lines = mapping.at;
+    uint64_t line_count = shape.stripe_count * shape.stripe_lines;
+    struct stripe *stripes = (struct stripe *)(void *)(lines + line_count);
+    table_init(table, lines, stripes, shape.stripe_count, shape.stripe_lines);
+    table->mapping = mapping;
+    return &table->store;
+}

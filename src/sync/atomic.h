@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The few atomic accesses that lock-free code here is made of, under one name each. They are all
+ * that touches shared memory in the table, so that a checker can put its own in their place and
+ * walk through every interleaving (tests/concurrency/).
+ *
+ * The 16-byte ones are what C11 cannot give without libatomic:
+ *
+ *   compare-and-swap  __sync builtin; inline with -mcx16 on x86-64, a libgcc helper on aarch64
+ *   load              one aligned SSE load, which processors with AVX promise is atomic (Intel SDM
+ *                     volume 3, 9.1.1; AMD APM volume 2, 7.3.2); elsewhere a compare-and-swap of
+ *                     zero with zero, which writes but is always right */
+#ifndef WEIR_SYNC_ATOMIC_H
+#define WEIR_SYNC_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "weir/bucket.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define WEIR_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEIR_TSAN 1
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(WEIR_TSAN)
+#include <emmintrin.h>
+#define WEIR_LOAD_BY_SSE 1
+#endif
+
+/* May alias: the same 16 bytes are a struct weir_bucket to everybody else. */
+__extension__ typedef unsigned __int128 uint128_alias __attribute__((may_alias));
+
+static inline uint64_t load_acquire(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t load_relaxed(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline void store_release(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline void store_relaxed(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+/* Replaces *word by `next` if it equals *expected; otherwise reads it into *expected. Acquire and
+ * release. */
+static inline bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next)
+{
+    return __atomic_compare_exchange_n(word, expected, next, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+}
+
+static inline uint128_alias bucket_bits(struct weir_bucket bucket)
+{
+    return (uint128_alias)bucket.word << 64 | bucket.empty_at_ns; // little-endian, as in memory
+}
+
+/* Replaces *bucket by `next` if it still equals `expected`. Acquire and release (indeed a full
+ * barrier). The bucket is 16-byte aligned. */
+static inline bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected,
+                              struct weir_bucket next)
+{
+    void *at = bucket;
+    return __sync_bool_compare_and_swap((uint128_alias *)at, bucket_bits(expected),
+                                        bucket_bits(next));
+}
+
+static inline struct weir_bucket load_bucket_by_cas(const struct weir_bucket *bucket)
+{
+    union {
+        const struct weir_bucket *from;
+        uint128_alias *to;
+    } at = {.from = bucket}; // the swap of zero for zero writes, but changes nothing
+    uint128_alias bits = __sync_val_compare_and_swap(at.to, 0, 0);
+    return (struct weir_bucket){(uint64_t)bits, (uint64_t)(bits >> 64)};
+}
+
+/* Reads all 16 bytes at one instant. Acquire. The bucket is 16-byte aligned. */
+static inline struct weir_bucket load_bucket(const struct weir_bucket *bucket)
+{
+#ifdef WEIR_LOAD_BY_SSE
+    if (__builtin_expect(__builtin_cpu_supports("avx") != 0, 1)) {
+        __m128i bits;
+        /* Volatile and with a memory clobber: later reads stay later; x86 keeps loads in order. */
+        __asm__ volatile("movdqa %1, %0"
+                         : "=x"(bits)
+                         : "m"(*(const __m128i *)(const void *)bucket)
+                         : "memory");
+        struct weir_bucket copy;
+        memcpy(&copy, &bits, sizeof copy);
+        return copy;
+    }
+#endif
+    return load_bucket_by_cas(bucket);
+}
+
+#endif

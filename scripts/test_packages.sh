@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# What the tests need beside the build: from Debian, and from the lock files. Sourced by test.sh.
+# Everything of a language goes under build/, so `make clean` forgets it and the source tree stays
+# as it was. Each step leaves a stamp with the checksum of its lock file: the second time nothing
+# is fetched, and the tests pass offline.
+
+# Node and go are taken from PATH where they are recent enough, else from Debian.
+NODE_AT_LEAST=18.19 GO_AT_LEAST=1.19
+PYTHON=/usr/bin/python3 # Debian's own, whatever comes first in PATH
+
+has_node() {
+    has node && has npm && version_at_least "$NODE_AT_LEAST" "$(node -p process.versions.node)"
+}
+has_go() {
+    has go && version_at_least "$GO_AT_LEAST" "$(go env GOVERSION | sed 's/^go//')"
+}
+
+missing_for_tests() {
+    missing_for_build
+    has g++ || printf 'g++ '
+    has clang || printf 'clang '
+    has clang-format || printf 'clang-format '
+    has shellcheck || printf 'shellcheck '
+    has pkg-config && pkg-config --exists cmocka || printf 'libcmocka-dev '
+    has redis-server || printf 'redis-server '
+    has redis-cli || printf 'redis-tools '
+    has nginx || printf 'nginx '
+    has promtool || printf 'prometheus '
+    has mandoc || printf 'mandoc '
+    has curl || printf 'curl '
+    has_node || printf 'nodejs npm '
+    has_go || printf 'golang-go '
+    "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || printf 'python3-venv '
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || printf 'ca-certificates '
+}
+
+# download_mb PACKAGE...: what apt would fetch, in MB; empty where apt has no lists yet.
+download_mb() {
+    apt-get --print-uris -qq -y --no-install-recommends install "$@" 2>/dev/null \
+        | awk '{ bytes += $3 } END { if (NR) printf "%d", bytes / 1000000 + 1 }'
+}
+
+# Debian starts a service when its package is installed. A policy-rc.d that answers 101 forbids it;
+# one that was there before comes back. Afterwards the new services are taken out of the boot too.
+POLICY=/usr/sbin/policy-rc.d
+forbid_daemons() {
+    # shellcheck disable=SC2016 # $0 is for the inner shell
+    as_root sh -c '
+        if [ -e "$0" ] && ! grep -q "weir: make test" "$0"; then mv "$0" "$0.before-weir"; fi
+        printf "#!/bin/sh\n# weir: make test\nexit 101\n" >"$0" && chmod 755 "$0"' "$POLICY" \
+        || true # install_packages says what to do without root
+    trap restore_daemons EXIT
+}
+restore_daemons() {
+    # shellcheck disable=SC2016
+    as_root sh -c '
+        if grep -qs "weir: make test" "$0"; then rm -f "$0"; fi
+        if [ -e "$0.before-weir" ]; then mv "$0.before-weir" "$0"; fi' "$POLICY" || true
+    trap - EXIT
+}
+
+install_for_tests() {
+    local package
+    forbid_daemons
+    install_packages "$@"
+    for package in "$@"; do
+        case $package in
+            redis-server | nginx | prometheus)
+                if has systemctl; then as_root systemctl --quiet disable "$package" || true; fi ;;
+        esac
+    done
+    restore_daemons
+}
+
+# unless_stamped NAME LOCKFILE COMMAND...: runs the command unless it has succeeded with this file.
+unless_stamped() {
+    local stamp
+    stamp=build/stamps/$1-$(sha256sum "$2" | cut -c 1-16)
+    [ -e "$stamp" ] && return
+    mkdir -p build/stamps
+    "${@:3}" >"build/stamps/$1.log" 2>&1 || { tail -n 20 "build/stamps/$1.log" >&2; return 1; }
+    touch "$stamp"
+}
+
+fetch_python() {
+    rm -rf build/venv
+    "$PYTHON" -m venv build/venv
+    build/venv/bin/pip install --require-hashes --no-deps --disable-pip-version-check \
+        -r tests/requirements.lock
+}
+fetch_node() {
+    mkdir -p build/node
+    cp tests/system/clients/node/package.json tests/system/clients/node/package-lock.json build/node
+    npm ci --prefix build/node --ignore-scripts --no-audit --no-fund --cache "$PWD/build/node/cache"
+}
+fetch_go() {
+    (cd tests/system/clients/go && GOTOOLCHAIN=local GOFLAGS='-mod=readonly -modcacherw' \
+        GOPATH=$OLDPWD/build/go GOCACHE=$OLDPWD/build/go/cache \
+        go build -o "$OLDPWD/build/go/client" .)
+}
+
+fetch_languages() {
+    unless_stamped python tests/requirements.lock fetch_python \
+        && unless_stamped node tests/system/clients/node/package-lock.json fetch_node \
+        && unless_stamped go tests/system/clients/go/main.go fetch_go
+}

@@ -72,13 +72,13 @@ install_for_tests() {
     restore_daemons
 }
 
-# unless_stamped NAME LOCKFILE COMMAND...: runs the command unless it has succeeded with this file.
+# unless_stamped NAME COMMAND FILE...: runs it unless it has succeeded with these very files.
 unless_stamped() {
     local stamp
-    stamp=build/stamps/$1-$(sha256sum "$2" | cut -c 1-16)
+    stamp=build/stamps/$1-$(cat "${@:3}" | sha256sum | cut -c 1-16)
     [ -e "$stamp" ] && return
     mkdir -p build/stamps
-    "${@:3}" >"build/stamps/$1.log" 2>&1 || { tail -n 20 "build/stamps/$1.log" >&2; return 1; }
+    "$2" >"build/stamps/$1.log" 2>&1 || { tail -n 20 "build/stamps/$1.log" >&2; return 1; }
     touch "$stamp"
 }
 
@@ -100,7 +100,8 @@ fetch_go() {
 }
 
 fetch_languages() {
-    unless_stamped python tests/requirements.lock fetch_python \
-        && unless_stamped node tests/system/clients/node/package-lock.json fetch_node \
-        && unless_stamped go tests/system/clients/go/main.go fetch_go
+    local clients=tests/system/clients
+    unless_stamped python fetch_python tests/requirements.lock \
+        && unless_stamped node fetch_node $clients/node/package-lock.json \
+        && unless_stamped go fetch_go $clients/go/go.mod $clients/go/go.sum $clients/go/main.go
 }

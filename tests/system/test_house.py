@@ -1,0 +1,92 @@
+"""The rules of the house that a program can check: the arrows between folders, and format."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.once
+
+# What each folder under src/ may include, itself apart. Everybody may use core, which uses nobody.
+MAY_INCLUDE = {
+    "core": set(),
+    "sync": set(),
+    "platform": set(),
+    "store": {"sync", "platform"},
+    "limiter": {"store", "sync", "platform"},
+    "protocol": {"limiter", "store", "sync", "platform"},
+    "server": {"protocol", "limiter", "store", "sync", "platform"},
+    "cli": {"server", "protocol", "limiter", "store", "sync", "platform"},
+}
+
+
+def find_includes(folder):
+    """Yields (file, line number, header) for every #include "..." below a folder."""
+    for path in sorted(folder.rglob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if match:
+                yield path, number, match.group(1)
+
+
+def test_every_source_folder_has_its_place_in_the_map():
+    assert {path.name for path in (ROOT / "src").iterdir() if path.is_dir()} <= set(MAY_INCLUDE)
+
+
+def test_includes_point_downwards_only():
+    wrong = []
+    for path, number, header in find_includes(ROOT / "src"):
+        inside = path.relative_to(ROOT / "src").parts[0]
+        target = header.split("/")[0]
+        if "/" not in header or target not in MAY_INCLUDE:
+            continue  # the same folder, or the public headers
+        if target not in MAY_INCLUDE[inside] | {inside, "core"}:
+            wrong.append(f"{path.relative_to(ROOT)}:{number}: {inside} must not include {header}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_public_headers_include_public_headers_only():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {header}"
+        for path, number, header in find_includes(ROOT / "include")
+        if not header.startswith("weir/")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def tracked(*patterns):
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def test_c_files_are_formatted():
+    if not shutil.which("clang-format"):
+        pytest.skip("clang-format is not installed")
+    checked = subprocess.run(
+        ["clang-format", "--dry-run", "--Werror", *tracked("*.c", "*.h")],
+        cwd=ROOT, capture_output=True, text=True,
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_shell_scripts_pass_shellcheck():
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not installed")
+    scripts = tracked("scripts/*.sh", ".ci/run", "tests/*.sh", "docs/*.sh", "examples/*.sh")
+    checked = subprocess.run(["shellcheck", *scripts], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_menu_lists_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split()
+    menu = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split()[1] for line in menu.stdout.splitlines()] == targets

@@ -7,48 +7,71 @@
 
 #include "core/bucket_math.h"
 
+/* A state is rewritten only by what changed it: a read leaves another limit's remainder alone. */
+static void move_to(struct weir_bucket *bucket, const struct weir_limit *limit, struct span moment)
+{
+    struct span before = bucket_moment(*bucket, limit);
+    if (before.ns != moment.ns || before.rest != moment.rest) {
+        *bucket = bucket_with_moment(*bucket, moment);
+    }
+}
+
 struct weir_decision weir_bucket_take(struct weir_bucket *bucket, const struct weir_limit *limit,
                                       uint64_t cost_micro, uint64_t now_ns)
 {
+    struct weir_decision decision;
     struct charge charge = charge_of(limit, cost_micro);
-    return bucket_take(*bucket, limit, &charge, now_ns, bucket);
+    struct outcome outcome = bucket_take(*bucket, limit, &charge, now_ns);
+    move_to(bucket, limit, outcome.moment);
+    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
+    return decision;
 }
 
 struct weir_decision weir_bucket_can_take(const struct weir_bucket *bucket,
                                           const struct weir_limit *limit, uint64_t cost_micro,
                                           uint64_t now_ns)
 {
-    struct charge charge = charge_of(limit, cost_micro);
-    struct weir_bucket unused;
-    return bucket_take(*bucket, limit, &charge, now_ns, &unused);
+    struct weir_bucket copy = *bucket;
+    return weir_bucket_take(&copy, limit, cost_micro, now_ns);
 }
 
 struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct weir_limit *limit,
                                       uint64_t cost_micro, uint64_t now_ns,
                                       struct weir_amount *spill, bool *full)
 {
-    struct charge charge = charge_of(limit, cost_micro);
+    struct weir_decision decision;
     struct weir_amount unused_spill;
     bool unused_full;
-    return bucket_fill(*bucket, limit, &charge, now_ns, bucket,
-                       spill != NULL ? spill : &unused_spill, full != NULL ? full : &unused_full);
+    struct charge charge = charge_of(limit, cost_micro);
+    struct outcome outcome =
+        bucket_fill(*bucket, limit, &charge, now_ns, spill != NULL ? spill : &unused_spill,
+                    full != NULL ? full : &unused_full);
+    move_to(bucket, limit, outcome.moment);
+    bucket_answer(&decision, limit, outcome, now_ns);
+    return decision;
 }
 
 struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct weir_limit *limit,
                                         uint64_t cost_micro, uint64_t now_ns)
 {
+    struct weir_decision decision;
     struct charge charge = charge_of(limit, cost_micro);
-    return bucket_refund(*bucket, limit, &charge, now_ns, bucket);
+    struct outcome outcome = bucket_refund(*bucket, limit, &charge, now_ns);
+    move_to(bucket, limit, outcome.moment);
+    bucket_answer(&decision, limit, outcome, now_ns);
+    return decision;
 }
 
 struct weir_decision weir_bucket_show(const struct weir_bucket *bucket,
                                       const struct weir_limit *limit, uint64_t now_ns,
                                       struct weir_amount *level)
 {
+    struct weir_decision decision;
     if (level != NULL) {
         *level = bucket_level(*bucket, limit, now_ns);
     }
-    return decision_at(limit, bucket_moment(*bucket, limit), bucket_now(now_ns), WEIR_ALLOWED);
+    bucket_answer(&decision, limit, bucket_show(*bucket, limit), now_ns);
+    return decision;
 }
 
 bool weir_bucket_valid(const struct weir_bucket *bucket)

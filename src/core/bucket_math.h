@@ -102,66 +102,70 @@ static inline uint64_t span_remaining(struct span level, const struct weir_limit
     return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
 }
 
-/* What a bucket whose moment is `moment` answers at `now`, apart from retry_after. */
-static inline struct weir_decision decision_at(const struct weir_limit *limit, struct span moment,
-                                               struct span now, enum weir_verdict verdict)
-{
-    struct span level = span_sub_or_zero(moment, now, limit->denominator);
-    return (struct weir_decision){
-        .verdict = verdict,
-        .capacity = limit->capacity,
-        .remaining = span_remaining(level, limit),
-        .retry_after_ns = -1,
-        .reset_after_ns = (int64_t)span_ceil_ns(level),
-        .delay_ns = 0,
-    };
-}
-
 static inline struct span bucket_now(uint64_t now_ns)
 {
     return (struct span){now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX, 0};
 }
 
-/* Takes: the decision, and in *next the state after it. *next equals `bucket` where nothing is to
- * be written: refused, or a pure read. */
-static inline struct weir_decision bucket_take(struct weir_bucket bucket,
-                                               const struct weir_limit *limit,
-                                               const struct charge *charge, uint64_t now_ns,
-                                               struct weir_bucket *next)
+/* Where a bucket stands after a question: all that the next state and the answer depend on. Deciding
+ * and answering are two steps, so that a store can swap its state in between, as early as possible. */
+struct outcome {
+    enum weir_verdict verdict;
+    struct span moment;
+};
+
+/* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
+static inline void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
+                                 struct outcome outcome, uint64_t now_ns)
 {
-    uint64_t denominator = limit->denominator;
+    struct span level = span_sub_or_zero(outcome.moment, bucket_now(now_ns), limit->denominator);
+    decision->verdict = outcome.verdict;
+    decision->capacity = limit->capacity;
+    decision->remaining = span_remaining(level, limit);
+    decision->retry_after_ns = -1;
+    decision->reset_after_ns = (int64_t)span_ceil_ns(level);
+    decision->delay_ns = 0;
+}
+
+/* Takes: the verdict, and the moment after it. */
+static inline struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
+                                         const struct charge *charge, uint64_t now_ns)
+{
     struct span now = bucket_now(now_ns);
     struct span moment = bucket_moment(bucket, limit);
-    *next = bucket;
-    if (charge->cost_micro == 0) {
-        return decision_at(limit, moment, now, WEIR_ALLOWED);
-    }
-    if (charge->never) {
-        return decision_at(limit, moment, now, WEIR_NEVER);
-    }
     struct span start = span_less(moment, now) ? now : moment;
-    struct span after = span_add(start, charge->span, denominator);
-    struct span latest = span_add(now, limit_full(limit), denominator);
-    if (!span_less(latest, after)) {
-        *next = bucket_with_moment(bucket, after);
-        return decision_at(limit, after, now, WEIR_ALLOWED);
+    struct span after = span_add(start, charge->span, limit->denominator);
+    struct span latest = span_add(now, limit_full(limit), limit->denominator);
+    if (__builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
+        return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
-    /* It fits as soon as moment + cost <= then + full. */
-    struct weir_decision decision = decision_at(limit, moment, now, WEIR_LIMITED);
-    decision.retry_after_ns = (int64_t)span_ceil_ns(span_sub(after, latest, denominator));
-    return decision;
+    bool fits = !span_less(latest, after);
+    return fits ? (struct outcome){WEIR_ALLOWED, after} : (struct outcome){WEIR_LIMITED, moment};
+}
+
+/* The answer to a take: it also says when a refused one fits. That is as soon as
+ * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
+static inline void bucket_answer_take(struct weir_decision *decision,
+                                      const struct weir_limit *limit, const struct charge *charge,
+                                      struct outcome outcome, uint64_t now_ns)
+{
+    bucket_answer(decision, limit, outcome, now_ns);
+    if (outcome.verdict == WEIR_LIMITED) {
+        struct span after = span_add(outcome.moment, charge->span, limit->denominator);
+        struct span latest = span_add(bucket_now(now_ns), limit_full(limit), limit->denominator);
+        struct span wait = span_sub(after, latest, limit->denominator);
+        decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
+    }
 }
 
 /* Gives back, never below zero. */
-static inline struct weir_decision bucket_refund(struct weir_bucket bucket,
-                                                 const struct weir_limit *limit,
-                                                 const struct charge *charge, uint64_t now_ns,
-                                                 struct weir_bucket *next)
+static inline struct outcome bucket_refund(struct weir_bucket bucket,
+                                           const struct weir_limit *limit,
+                                           const struct charge *charge, uint64_t now_ns)
 {
     uint64_t denominator = limit->denominator;
     struct span now = bucket_now(now_ns);
     struct span moment = bucket_moment(bucket, limit);
-    *next = bucket;
     if (charge->cost_micro != 0 && span_less(now, moment)) {
         struct span level = span_sub(moment, now, denominator);
         uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
@@ -173,15 +177,14 @@ static inline struct weir_decision bucket_refund(struct weir_bucket bucket,
                 charge->never ? span_of_cost(limit, charge->cost_micro) : charge->span;
             moment = span_sub(moment, span, denominator);
         }
-        *next = bucket_with_moment(bucket, moment);
     }
-    return decision_at(limit, moment, now, WEIR_ALLOWED);
+    return (struct outcome){WEIR_ALLOWED, moment};
 }
 
 /* Charges whatever comes, up to the capacity. */
-static inline struct weir_decision
-bucket_fill(struct weir_bucket bucket, const struct weir_limit *limit, const struct charge *charge,
-            uint64_t now_ns, struct weir_bucket *next, struct weir_amount *spill, bool *full)
+static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct weir_limit *limit,
+                                         const struct charge *charge, uint64_t now_ns,
+                                         struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
     struct span now = bucket_now(now_ns);
@@ -191,14 +194,18 @@ bucket_fill(struct weir_bucket bucket, const struct weir_limit *limit, const str
     struct span room = span_sub_or_zero(latest, start, denominator);
     uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
     uint128 fits = (uint128)room.ns * denominator + room.rest;
-    *next = bucket;
     *spill = amount_of(wanted > fits ? wanted - fits : 0, (uint128)limit->scale * WEIR_UNIT);
     if (charge->cost_micro != 0 && span_less(start, latest)) {
         moment = wanted > fits ? latest : span_add(start, charge->span, denominator);
-        *next = bucket_with_moment(bucket, moment);
     }
     *full = !span_less(moment, latest);
-    return decision_at(limit, moment, now, WEIR_ALLOWED);
+    return (struct outcome){WEIR_ALLOWED, moment};
+}
+
+/* Reads. */
+static inline struct outcome bucket_show(struct weir_bucket bucket, const struct weir_limit *limit)
+{
+    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit)};
 }
 
 /* The level at `now`, exactly. */

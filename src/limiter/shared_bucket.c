@@ -10,13 +10,14 @@ struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
                                              uint64_t now_ns)
 {
     struct charge charge = charge_of(limit, cost_micro);
-    for (;;) {
-        struct weir_bucket seen = load_bucket(&bucket->bucket);
-        struct weir_bucket next;
-        struct weir_decision decision = bucket_take(seen, limit, &charge, now_ns, &next);
-        bool is_unchanged = next.empty_at_ns == seen.empty_at_ns && next.word == seen.word;
-        if (is_unchanged || cas_bucket(&bucket->bucket, seen, next)) {
-            return decision;
-        }
-    }
+    struct weir_decision decision;
+    struct weir_bucket seen;
+    struct outcome outcome;
+    do {
+        seen = load_bucket(&bucket->bucket);
+        outcome = bucket_take(seen, limit, &charge, now_ns);
+    } while (outcome.verdict == WEIR_ALLOWED && cost_micro != 0
+             && !cas_bucket(&bucket->bucket, seen, bucket_with_moment(seen, outcome.moment)));
+    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
+    return decision;
 }

@@ -8,7 +8,7 @@
  *                                                                  change together
  *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in latest_reuse()
  *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in claim()
- *  line reach           inserter, under the lock          relaxed  nothing: see the price below
+ *  line displaced       inserter, under the lock          relaxed  nothing: see the price below
  *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
  *
  *  A take      finds the slot by its tag, reads the state, looks at the tag again, decides, and swaps
@@ -32,8 +32,8 @@
  *      published its tag before the second began, and the second look at the tag sees that.
  *
  *  Progress: a swap fails only because another change of this slot succeeded (lock-free).
- *  Price of the races: a reader that misses a fresh insertion, or an old `reach`, takes the lock and
- *  looks again; an insertion that lost its slot to a take tries the next one; the slots of a line in which
+ *  Price of the races: a reader that misses a fresh insertion, or sees an old `displaced`, takes the lock
+ *  and looks again; an insertion that lost its slot to a take tries the next one; the slots of a line in which
  *  something was given back stay unused until what was given back would have drained by itself. */
 #include "store/table/table.h"
 
@@ -42,6 +42,7 @@
 #include <stdlib.h>
 
 #include "core/bucket_math.h"
+#include "store/table/displaced.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
 #include "weir/clock.h"
@@ -86,25 +87,37 @@ static uint64_t probe_count(const struct table *table)
                                                        : TABLE_PROBE_LINES_MAX;
 }
 
-static inline bool find(const struct table *table, uint64_t hash, uint64_t home,
-                        struct found *found)
+/* Looks for the key in one line. */
+static inline bool look(struct line *line, uint64_t hash, struct found *found)
 {
-    uint64_t owner = table_owner_of(hash);
-    uint64_t reach = load_relaxed(&table->lines[home].reach); // a hint: too small costs a lock
-    for (uint64_t distance = 0; distance <= reach; distance++) {
-        struct line *line = probe_line(table, home, distance);
-        for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-            if (load_acquire(&line->tags[i]) != hash) { // A1: sees the state that R1 follows
-                continue;
-            }
-            found->line = line;
-            found->state = &line->states[i];
-            found->seen = load_bucket(found->state);
-            /* The second look. Acquire, though nothing follows: it may not move up. */
-            if (load_acquire(&line->tags[i]) == hash
-                && (found->seen.word & BUCKET_OWNER_MASK) == owner) {
-                return true;
-            }
+    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+        if (load_acquire(&line->tags[i]) != hash) { // A1: sees the state that R1 follows
+            continue;
+        }
+        found->line = line;
+        found->state = &line->states[i];
+        found->seen = load_bucket(found->state);
+        /* The second look. Acquire, though nothing follows: it may not move up. */
+        if (load_acquire(&line->tags[i]) == hash
+            && (found->seen.word & BUCKET_OWNER_MASK) == table_owner_of(hash)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Looks wherever the key can be. */
+__attribute__((noinline)) static bool find(const struct table *table, uint64_t hash, uint64_t home,
+                                           struct found *found)
+{
+    uint64_t displaced = load_relaxed(&table->lines[home].displaced);
+    uint64_t hinted = displaced_distance(displaced, hash);
+    if (hinted != 0 && look(probe_line(table, home, hinted), hash, found)) {
+        return true;
+    }
+    for (uint64_t distance = 0; distance <= displaced_reach(displaced); distance++) {
+        if (look(probe_line(table, home, distance), hash, found)) {
+            return true;
         }
     }
     return false;
@@ -137,7 +150,7 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
            && (seen.word & BUCKET_OWNER_MASK) != owner;
 }
 
-/* Tries to give one slot to the key. Under the stripe's lock. */
+/* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
 static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t since_ns)
 {
     uint64_t owner = table_owner_of(hash);
@@ -154,10 +167,39 @@ static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash
     if (!cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner})) {
         return false; // the former owner took from it after all
     }
-    store_release(&line->tags[i], hash); // R1: the new state, and R2, are visible to who sees this
     uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
     store_relaxed(counter, load_relaxed(counter) + 1);
     return true;
+}
+
+/* True if a hint still leads to a key of this home. Under the lock. */
+static bool hint_is_good(const struct table *table, uint64_t home, unsigned i)
+{
+    uint64_t displaced = load_relaxed(&table->lines[home].displaced);
+    const struct line *line = probe_line(table, home, hint_distance(displaced, i));
+    for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
+        uint64_t tag = load_relaxed(&line->tags[slot]);
+        bool is_same_mark = displaced >> (hint_shift(i) + 8) == hint_mark(tag);
+        if (tag != 0 && is_same_mark && table_home_of(table, tag) == home) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Writes down, at home, that the key was put so far away. Where all hints are in use it can still be
+ * found within the reach. Under the lock, before the tag is published. */
+static void note_displaced(struct table *table, uint64_t hash, uint64_t home, uint64_t distance)
+{
+    uint64_t *word = &table->lines[home].displaced;
+    uint64_t displaced = displaced_with_reach(load_relaxed(word), distance);
+    for (unsigned i = 0; i < HINT_COUNT; i++) {
+        if (hint_distance(displaced, i) == 0 || !hint_is_good(table, home, i)) {
+            displaced = displaced_with_hint(displaced, i, hash, distance);
+            break;
+        }
+    }
+    store_relaxed(word, displaced); // relaxed: R1 follows
 }
 
 static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
@@ -169,15 +211,16 @@ static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t h
     }
     uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns);
     uint64_t since_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
-    uint64_t *reach = &table->lines[home].reach;
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
+        struct line *line = probe_line(table, home, distance);
         for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-            if (!claim(stripe, probe_line(table, home, distance), i, hash, since_ns)) {
+            if (!claim(stripe, line, i, hash, since_ns)) {
                 continue;
             }
-            if (distance > load_relaxed(reach)) {
-                store_relaxed(reach, distance);
+            if (distance != 0) {
+                note_displaced(table, hash, home, distance);
             }
+            store_release(&line->tags[i], hash); // R1: who sees this sees all that came before
             return true;
         }
     }
@@ -201,116 +244,141 @@ static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, u
     return span_less(bucket_now(now_ns), bucket_moment(bucket, limit));
 }
 
-/* The operations that are not takes: what they answer, and the state after them. */
-__attribute__((noinline)) static struct weir_decision
-apply_other(struct weir_bucket bucket, const struct weir_request *request,
-            const struct charge *charge, uint64_t now_ns, struct weir_bucket *next)
+/* The operations that are not takes: where they leave the bucket, and what they say beside that. */
+static struct outcome apply_other(struct weir_bucket bucket, const struct weir_request *request,
+                                  const struct charge *charge, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
     struct weir_detail detail = {.existed = is_live(bucket, limit, now_ns)};
-    struct weir_decision decision = {.verdict = WEIR_FAILED};
-    *next = bucket;
+    struct outcome outcome = bucket_show(bucket, limit);
     switch (request->operation) {
-    case WEIR_TAKE: break; // in apply()
-    case WEIR_CAN_TAKE: {
-        struct weir_bucket unused;
-        decision = bucket_take(bucket, limit, charge, now_ns, &unused);
-        break;
-    }
+    case WEIR_TAKE:
+    case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, charge, now_ns); break;
     case WEIR_FILL:
-        decision = bucket_fill(bucket, limit, charge, now_ns, next, &detail.amount, &detail.full);
+        outcome = bucket_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
         break;
-    case WEIR_REFUND: decision = bucket_refund(bucket, limit, charge, now_ns, next); break;
-    case WEIR_SHOW: {
-        struct span moment = bucket_moment(bucket, limit);
-        decision = decision_at(limit, moment, bucket_now(now_ns), WEIR_ALLOWED);
+    case WEIR_REFUND: outcome = bucket_refund(bucket, limit, charge, now_ns); break;
+    case WEIR_SHOW:
         detail.amount = bucket_level(bucket, limit, now_ns);
-        detail.empty_at_ns = detail.existed ? span_ceil_ns(moment) : 0;
+        detail.empty_at_ns = detail.existed ? span_ceil_ns(outcome.moment) : 0;
         break;
-    }
     case WEIR_RESET:
         if (detail.existed) {
-            *next = bucket_with_moment(bucket, bucket_now(now_ns));
+            outcome.moment = bucket_now(now_ns);
         }
-        decision =
-            decision_at(limit, bucket_moment(*next, limit), bucket_now(now_ns), WEIR_ALLOWED);
         break;
     }
     if (request->detail != NULL) {
         *request->detail = detail;
     }
-    return decision;
+    return outcome;
 }
 
-static inline struct weir_decision apply(struct weir_bucket bucket,
-                                         const struct weir_request *request,
-                                         const struct charge *charge, uint64_t now_ns,
-                                         struct weir_bucket *next)
+static inline struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
+                                   const struct charge *charge, uint64_t now_ns)
 {
-    if (__builtin_expect(request->operation == WEIR_TAKE, 1)) {
-        return bucket_take(bucket, &request->rule->limit, charge, now_ns, next);
+    return request->operation == WEIR_TAKE
+               ? bucket_take(bucket, &request->rule->limit, charge, now_ns)
+               : apply_other(bucket, request, charge, now_ns);
+}
+
+static void answer(struct weir_decision *decision, const struct weir_request *request,
+                   const struct charge *charge, struct outcome outcome, uint64_t now_ns)
+{
+    bucket_answer_take(decision, &request->rule->limit, charge, outcome, now_ns);
+}
+
+/* True if the bucket has to be written to come to this outcome. */
+static bool changes(struct weir_bucket bucket, const struct weir_request *request,
+                    struct outcome outcome)
+{
+    struct span moment = bucket_moment(bucket, &request->rule->limit);
+    return request->operation != WEIR_CAN_TAKE
+           && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
+}
+
+/* No slot: what the limit says about that. */
+static void answer_when_full(struct weir_decision *decision, const struct weir_limit *limit)
+{
+    if (limit->on_full == WEIR_ON_FULL_REFUSE) {
+        *decision = (struct weir_decision){.verdict = WEIR_FAILED,
+                                           .capacity = limit->capacity,
+                                           .retry_after_ns = -1,
+                                           .reset_after_ns = -1};
+    } // otherwise it stays as it is, as if the bucket had been made
+}
+
+/* Swaps the state that was found for the outcome. False if it changed meanwhile. */
+static inline bool commit(const struct found *found, struct span moment)
+{
+    if (__builtin_expect(moment.ns < found->seen.empty_at_ns, 0)) {
+        note_lowering(found->line, found->seen);
     }
-    return apply_other(bucket, request, charge, now_ns, next);
+    return cas_bucket(found->state, found->seen, bucket_with_moment(found->seen, moment));
 }
 
-static bool same_bucket(struct weir_bucket a, struct weir_bucket b)
+/* Decides wherever the bucket is, or makes one. */
+__attribute__((noinline)) static void decide_anywhere(struct table *table,
+                                                      const struct weir_request *request,
+                                                      uint64_t hash, uint64_t home, uint64_t now_ns,
+                                                      struct weir_decision *decision)
 {
-    return a.empty_at_ns == b.empty_at_ns && a.word == b.word;
-}
-
-static struct weir_decision decision_when_full(const struct weir_request *request,
-                                               struct weir_decision as_if_empty)
-{
-    const struct weir_limit *limit = &request->rule->limit;
-    if (limit->on_full == WEIR_ON_FULL_ALLOW) {
-        return as_if_empty;
-    }
-    return (struct weir_decision){.verdict = WEIR_FAILED,
-                                  .capacity = limit->capacity,
-                                  .retry_after_ns = -1,
-                                  .reset_after_ns = -1};
-}
-
-static inline struct weir_decision decide(struct table *table, const struct weir_request *request,
-                                          uint64_t hash, uint64_t home, uint64_t now_ns)
-{
+    struct stripe *stripe = stripe_of(table, hash);
     struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
-    struct weir_bucket next;
     struct found found;
     if (request->operation == WEIR_REFUND || request->operation == WEIR_RESET) {
         /* What moves a state back must not move it to before a reuse: see the contract above. */
-        uint64_t reused_at_ns = latest_reuse(stripe_of(table, hash));
+        uint64_t reused_at_ns = latest_reuse(stripe);
         now_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
     }
     for (;;) {
-        if (__builtin_expect(find(table, hash, home, &found), 1)) {
-            struct weir_decision decision = apply(found.seen, request, &charge, now_ns, &next);
-            if (same_bucket(found.seen, next)) {
-                return decision;
-            }
-            if (next.empty_at_ns < found.seen.empty_at_ns) {
-                note_lowering(found.line, found.seen);
-            }
-            if (cas_bucket(found.state, found.seen, next)) {
-                return decision;
-            }
+        bool is_found = find(table, hash, home, &found);
+        if (!is_found) {
+            found.seen = (struct weir_bucket){latest_reuse(stripe), 0};
+        }
+        struct outcome outcome = apply(found.seen, request, &charge, now_ns);
+        bool is_change = changes(found.seen, request, outcome);
+        if (is_found && is_change && !commit(&found, outcome.moment)) {
             continue; // the bucket changed meanwhile
         }
-        struct weir_bucket missing = {latest_reuse(stripe_of(table, hash)), 0};
-        struct weir_decision decision = apply(missing, request, &charge, now_ns, &next);
-        if (same_bucket(missing, next)) {
-            return decision; // nothing to remember
+        answer(decision, request, &charge, outcome, now_ns);
+        if (is_found || !is_change) {
+            return;
         }
         if (!insert(table, hash, home, now_ns)) {
-            return decision_when_full(request, decision);
+            answer_when_full(decision, &request->rule->limit);
+            return;
         }
     }
+}
+
+/* Decides, hoping to find the bucket in `line`: the short way of a take. */
+static inline void decide_near(struct table *table, const struct weir_request *request,
+                               struct line *line, uint64_t hash, uint64_t home, uint64_t now_ns,
+                               struct weir_decision *decision)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct found found;
+    if (__builtin_expect(request->operation != WEIR_TAKE || !look(line, hash, &found), 0)) {
+        decide_anywhere(table, request, hash, home, now_ns, decision);
+        return;
+    }
+    struct charge charge = charge_of(limit, request->cost_micro);
+    struct outcome outcome = bucket_take(found.seen, limit, &charge, now_ns);
+    bool is_change = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
+    if (is_change && !commit(&found, outcome.moment)) {
+        decide_anywhere(table, request, hash, home, now_ns, decision);
+        return;
+    }
+    bucket_answer_take(decision, limit, &charge, outcome, now_ns);
 }
 
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
                                        uint64_t hash, uint64_t now_ns)
 {
-    return decide(table, request, hash, table_home_of(table, hash), now_ns);
+    struct weir_decision decision;
+    decide_anywhere(table, request, hash, table_home_of(table, hash), now_ns, &decision);
+    return decision;
 }
 
 /* A hash is a tag, and 0 is the tag of a slot that was never used. */
@@ -324,13 +392,16 @@ static void fetch(const void *line)
     __builtin_prefetch(line, 0, 3); // for reading: a refusal must not take the line from others
 }
 
-static bool is_home(const struct line *line, uint64_t hash)
+/* Where the key probably lives: at home, or where a hint says. Free of branches, and a guess: whoever
+ * uses it looks properly. */
+static inline struct line *guess_line(const struct table *table, uint64_t hash, uint64_t home)
 {
-    bool is_here = false;
+    const struct line *line = &table->lines[home];
+    uint64_t distance = displaced_distance(load_relaxed(&line->displaced), hash);
     for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-        is_here |= load_relaxed(&line->tags[i]) == hash; // a hint: decide() looks properly
+        distance = load_relaxed(&line->tags[i]) == hash ? 0 : distance;
     }
-    return is_here;
+    return probe_line(table, home, distance);
 }
 
 /* Up to TABLE_BATCH requests: hash all, fetch all lines, then decide one after the other. Waiting
@@ -354,23 +425,24 @@ static void decide_batch(struct table *table, const struct weir_request *request
     if (*now_ns == STORE_NOW) {
         *now_ns = weir_clock_now_ns();
     }
+    struct line *lines[TABLE_BATCH];
     for (size_t i = 0; i < count; i++) {
-        if (!is_home(&table->lines[homes[i]], hashes[i])) {
-            fetch(probe_line(table, homes[i], 1));
-        }
+        lines[i] = guess_line(table, hashes[i], homes[i]);
+        fetch(lines[i]);
     }
     for (size_t i = 0; i < count; i++) {
-        decisions[i] = decide(table, &requests[i], hashes[i], homes[i], *now_ns);
+        decide_near(table, &requests[i], lines[i], hashes[i], homes[i], *now_ns, &decisions[i]);
     }
 }
 
-static struct weir_decision decide_one(struct table *table, const struct weir_request *request,
-                                       uint64_t now_ns)
+static void decide_one(struct table *table, const struct weir_request *request,
+                       struct weir_decision *decision, uint64_t now_ns)
 {
     uint64_t hash = tag_of(siphash13(request->rule->hash_key, request->key, request->key_len));
     uint64_t home = table_home_of(table, hash);
     fetch(&table->lines[home]);
-    return decide(table, request, hash, home, now_ns == STORE_NOW ? weir_clock_now_ns() : now_ns);
+    now_ns = now_ns == STORE_NOW ? weir_clock_now_ns() : now_ns;
+    decide_near(table, request, guess_line(table, hash, home), hash, home, now_ns, decision);
 }
 
 static void table_decide(struct store *store, const struct weir_request *requests,
@@ -378,7 +450,7 @@ static void table_decide(struct store *store, const struct weir_request *request
 {
     struct table *table = (struct table *)store;
     if (count == 1) {
-        decisions[0] = decide_one(table, requests, now_ns);
+        decide_one(table, requests, decisions, now_ns);
         return;
     }
     for (size_t at = 0; at < count; at += TABLE_BATCH) {

@@ -23,14 +23,13 @@ enum {
     TABLE_BATCH = 32,            // requests whose lines are fetched together
 };
 
-/* One cache line. Both words below the tags only grow.
- *   reach            of the keys whose home is this line: how many lines beyond it the farthest of
- *                    them was ever put
+/* One cache line.
+ *   displaced        about the keys whose home is this line and that found no room in it; displaced.h
  *   lowered_from_ns  the latest moment from which a refund or reset moved a bucket of this line back */
 struct line {
     struct weir_bucket states[TABLE_LINE_SLOTS];
     uint64_t tags[TABLE_LINE_SLOTS]; // a key's whole hash; 0: never used
-    uint64_t reach;
+    uint64_t displaced;
     uint64_t lowered_from_ns;
 } __attribute__((aligned(64)));
 

@@ -154,10 +154,11 @@ static enum weir_status read_period(struct reader *reader, uint64_t *period_ns)
     size_t start = reader->at;
     uint64_t count = next_is_digit(reader) ? 0 : 1;
     for (; next_is_digit(reader); reader->at++) {
-        count = count * 10 + (uint64_t)(reader->text[reader->at] - '0');
-        if (count > WEIR_SPAN_NS_MAX) {
+        uint64_t digit = (uint64_t)(reader->text[reader->at] - '0');
+        if (count > (WEIR_SPAN_NS_MAX - digit) / 10) { // before it could wrap
             return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
         }
+        count = count * 10 + digit;
     }
     if (count == 0) {
         return fail(reader->error, WEIR_E_RANGE, start, "the period is zero");
@@ -224,12 +225,12 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
                        : read_on_full(reader, &config->on_full);
 }
 
-/* Reads "kind SP", if the text starts with a word. */
+/* Reads "kind SP", if the text starts with a letter. */
 static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
 {
     size_t start = reader->at;
     *kind = WEIR_KIND_BUCKET;
-    if (!next_is_letter(reader)) {
+    if (!next_is_letter(reader) || next_is(reader, '-')) { // a negative count is no kind
         return WEIR_OK;
     }
     struct word word = read_word(reader);

@@ -65,7 +65,7 @@ static bool next_is_letter(const struct reader *reader)
         return false;
     }
     char c = reader->text[reader->at];
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static void skip_spaces(struct reader *reader)
@@ -75,10 +75,12 @@ static void skip_spaces(struct reader *reader)
     }
 }
 
+/* A letter, then letters, `_` and `-`; empty where no letter stands. */
 static struct word read_word(struct reader *reader)
 {
     size_t start = reader->at;
-    while (next_is_letter(reader)) {
+    while (next_is_letter(reader)
+           || (reader->at > start && (next_is(reader, '_') || next_is(reader, '-')))) {
         reader->at++;
     }
     return (struct word){reader->text + start, reader->at - start};
@@ -230,7 +232,7 @@ static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
 {
     size_t start = reader->at;
     *kind = WEIR_KIND_BUCKET;
-    if (!next_is_letter(reader) || next_is(reader, '-')) { // a negative count is no kind
+    if (!next_is_letter(reader)) {
         return WEIR_OK;
     }
     struct word word = read_word(reader);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Help that teaches: an overview, and a page per command made from its own table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { OPTION_COLUMN = 26 };
+
+static const char OVERVIEW_HEAD[] =
+    "weir lets requests pass at the rate you choose.\n"
+    "\n"
+    "    weir serve                          start a server on this machine\n"
+    "    weir take login:alice 10/s          may alice log in once more?\n"
+    "    weir explain 100/s capacity=20      what does this limit promise?\n"
+    "\n"
+    "Commands:\n";
+
+static const char OVERVIEW_TAIL[] =
+    "\n"
+    "A limit is COUNT/[N]UNIT [capacity=C]: a bucket that drains COUNT per period and holds C,\n"
+    "COUNT unless said.  10/s   1000/30d   100/s capacity=20    units: ns us ms s min h d w\n"
+    "\n"
+    "Exit codes: 0 allowed or done, 1 limited, 2 wrong usage, 3 failure, 4 never.\n"
+    "In a shell:  weir take deploy 1/h || echo 'not yet'\n"
+    "\n"
+    "weir COMMAND --help says more about each command; so do the manual pages, weir(1).\n";
+
+static void print_option(const struct option *option)
+{
+    int width = printf("  --%s%s%s", option->name, option->value != NULL ? " " : "",
+                       option->value != NULL ? option->value : "");
+    if (width >= OPTION_COLUMN) {
+        (void)putchar('\n');
+        width = 0;
+    }
+    (void)printf("%*s", OPTION_COLUMN - width, "");
+    for (const char *c = option->help; *c != '\0'; c++) {
+        (void)putchar(*c);
+        if (*c == '\n') {
+            (void)printf("%*s", OPTION_COLUMN, "");
+        }
+    }
+    (void)putchar('\n');
+}
+
+void command_help(const struct command *command)
+{
+    struct colours colours = colours_of_output();
+    (void)printf("%sweir %s%s %s\n\n%s\n", colours.bold, command->name, colours.plain,
+                 command->words, command->about);
+    (void)puts("\nOptions:");
+    for (const struct option *option = command->options; option->name != NULL; option++) {
+        print_option(option);
+    }
+    print_option(&(struct option){"help", NULL, "this text"});
+    (void)printf("\nExamples:\n%s", command->examples);
+}
+
+static void print_overview(void)
+{
+    struct colours colours = colours_of_output();
+    (void)fputs(OVERVIEW_HEAD, stdout);
+    for (int i = 0; COMMANDS[i] != NULL; i++) {
+        int width = printf("  %s%s%s %s", colours.bold, COMMANDS[i]->name, colours.plain,
+                           COMMANDS[i]->words);
+        width -= (int)(strlen(colours.bold) + strlen(colours.plain));
+        (void)printf("%*s%s\n", width < OPTION_COLUMN ? OPTION_COLUMN - width : 1, "",
+                     COMMANDS[i]->summary);
+    }
+    (void)fputs(OVERVIEW_TAIL, stdout);
+}
+
+static int run_help(const struct command *self, int count, char **words)
+{
+    if (count == 0 || words[0][0] == '-') {
+        print_overview();
+        return CLI_DONE;
+    }
+    const struct command *command = command_find(words[0]);
+    if (command == NULL) {
+        return usage_error(self, "there is no command '%.60s'", words[0]);
+    }
+    if (command->options == NULL) { // it reads its own command line, and knows --help
+        char help[] = "--help";
+        char *help_words[] = {help, NULL};
+        return command->run(command, 1, help_words);
+    }
+    command_help(command);
+    return CLI_DONE;
+}
+
+static const struct option HELP_OPTIONS[] = {{NULL, NULL, NULL}};
+
+const struct command HELP_COMMAND = {
+    .name = "help",
+    .words = "[COMMAND]",
+    .summary = "this text, or more about one command",
+    .about = "Says what weir can do, or more about one command.",
+    .examples = "    weir help take\n",
+    .options = HELP_OPTIONS,
+    .run = run_help,
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command `weir`: finds the command that was asked for, and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+const struct command *const COMMANDS[] = {
+    &EXPLAIN_COMMAND,
+    &HELP_COMMAND,
+    &VERSION_COMMAND,
+    NULL,
+};
+
+const char *program_path = "weir";
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; COMMANDS[i] != NULL; i++) {
+        if (strcmp(COMMANDS[i]->name, name) == 0) {
+            return COMMANDS[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *command_name(const void *commands, int i)
+{
+    const struct command *const *list = commands;
+    return list[i] != NULL ? list[i]->name : NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *nearest = nearest_word(name, command_name, COMMANDS);
+    (void)fprintf(stderr, "weir: unknown command '%.60s'", name);
+    if (nearest != NULL) {
+        (void)fprintf(stderr, "; did you mean weir %s?", nearest);
+    }
+    (void)fputs("\nweir help lists the commands\n", stderr);
+    return CLI_USAGE;
+}
+
+/* What was printed has to have arrived: a full disk is a failure. */
+static int finish(int code)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("weir: standard output");
+        return CLI_FAILED;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 0) {
+        program_path = argv[0];
+    }
+    if (argc < 2) {
+        (void)fputs("weir: say what to do; weir help lists the commands\n", stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        name = VERSION_COMMAND.name;
+    } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        name = HELP_COMMAND.name;
+    }
+    const struct command *command = command_find(name);
+    if (command == NULL) {
+        return unknown_command(name);
+    }
+    return finish(command->run(command, argc - 2, argv + 2));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a limit promises, as exact numbers. With N units per P nanoseconds, room for C:
+ *
+ *     the level after a window of T is at most C, the level before it at least 0, and at most
+ *     T*N/P leaks in between; so whatever was admitted in the window, its two ends included, is
+ *
+ *         admitted <= C + T * N/P
+ *
+ * and someone who fills an empty bucket and then takes every drip gets exactly that. */
+#ifndef WEIR_CLI_PROMISE_H
+#define WEIR_CLI_PROMISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weir/decision.h"
+#include "weir/limit.h"
+
+/* Units per second in the long run. */
+struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
+
+/* Nanoseconds that `cost_micro` takes to drain: of one unit, the interval between drips; of the
+ * capacity, the time from full to empty. A refused take of this cost waits at most so long. */
+struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro);
+
+/* Units that pass at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
+struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
+
+/* The limit with room for `burst` units under which never more than `count` pass in any window of
+ * `period_ns`. False if there is none: it needs 1 <= burst < count, and a rate that is exact. */
+bool promise_strict(struct weir_limit_config *strict, uint64_t count, uint64_t period_ns,
+                    uint64_t burst);
+
+uint64_t amount_floor(const struct weir_amount *amount);
+uint64_t amount_ceil(const struct weir_amount *amount);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What this build of weir is: its version, the parts that are in, and the clock it will use. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "weir/version.h"
+
+static const struct option VERSION_OPTIONS[] = {{NULL, NULL, NULL}};
+
+static int run_version(const struct command *command, int count, char **words)
+{
+    struct arguments arguments = {.count = count, .words = words};
+    const char *value;
+    switch (arguments_next(&arguments, VERSION_OPTIONS, &value)) {
+    case ARGUMENT_END: break;
+    case ARGUMENT_HELP: command_help(command); return CLI_DONE;
+    case ARGUMENT_WORD: return usage_error(command, "it takes no words");
+    default: return usage_error(command, "%s", arguments.problem);
+    }
+    (void)printf("weir %s\n", weir_version());
+    return CLI_DONE;
+}
+
+const struct command VERSION_COMMAND = {
+    .name = "version",
+    .words = "",
+    .summary = "the version, what is in this build, and its clock",
+    .about = "Says which version this is, what is in this build, and which clock it uses.",
+    .examples = "    weir --version\n",
+    .options = VERSION_OPTIONS,
+    .run = run_version,
+};

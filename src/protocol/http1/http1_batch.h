@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between reading and answering: the requests of one read, as tasks. Reading a request makes a task
+ * of it; the questions of all tasks are then decided at once; and each task is answered, in order.
+ * What the files of this folder share; nobody else includes it. */
+#ifndef WEIR_PROTOCOL_HTTP1_BATCH_H
+#define WEIR_PROTOCOL_HTTP1_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/engine.h"
+#include "protocol/http1/http1_parse.h"
+#include "protocol/json/json_request.h"
+
+/* How a task is answered. */
+enum http1_answer {
+    HTTP1_ANSWER_PROBLEM,  // `status` and `detail`
+    HTTP1_ANSWER_ALLOW,    // 204 and `allow`: OPTIONS
+    HTTP1_ANSWER_INDEX,    // a page that says what there is
+    HTTP1_ANSWER_HEALTH,   // 200 or 503
+    HTTP1_ANSWER_METRICS,  // the metrics
+    HTTP1_ANSWER_CHECK,    // a decision in a status: GET /v1/check
+    HTTP1_ANSWER_DECISION, // a decision in JSON: POST /v1/...
+};
+
+enum {
+    HTTP1_BATCH_COUNT_MAX = 64,
+    HTTP1_DETAIL_BYTES_MAX = JSON_ERROR_TEXT_MAX,
+
+    /* What one request may need while it is read: its texts, decoded, and a body put together. */
+    HTTP1_TEXT_BYTES_MAX = WEIR_KEY_BYTES_MAX + WEIR_LIMIT_TEXT_MAX,
+    HTTP1_REQUEST_ROOM_BYTES = HTTP1_TEXT_BYTES_MAX + HTTP1_BODY_BYTES_MAX,
+    HTTP1_ROOM_BYTES = 2 * HTTP1_REQUEST_ROOM_BYTES,
+};
+
+struct http1_task {
+    enum http1_answer answer;
+    bool is_head;    // no body
+    bool close;      // the connection ends
+    bool keep_alive; // HTTP/1.0 wants to hear that it does not
+
+    /* Of a decision: */
+    struct bytes key, limit; // in the input, or in the batch's room
+    uint64_t cost_micro;
+    enum weir_operation operation;
+    uint32_t question; // index among the batch's questions
+
+    /* Of a problem: */
+    unsigned status;
+    const char *allow; // what to say in Allow, or NULL
+    char detail[HTTP1_DETAIL_BYTES_MAX];
+};
+
+/* A limit's RateLimit-Policy line is the same every time: kept by the limit's text. */
+enum {
+    HTTP1_POLICY_COUNT = 64, // power of two
+    HTTP1_POLICY_TEXT_MAX = 48,
+    HTTP1_POLICY_LINE_MAX = 160
+};
+struct http1_policy {
+    size_t text_len, line_len;
+    char text[HTTP1_POLICY_TEXT_MAX];
+    char line[HTTP1_POLICY_LINE_MAX];
+};
+
+enum { HTTP1_DATE_BYTES = 29 }; // "Sun, 06 Nov 1994 08:49:37 GMT"
+
+/* The scratch memory of a worker: all zeroes is an empty one. */
+struct http1_batch {
+    size_t task_count, question_count, room_used;
+    struct http1_task tasks[HTTP1_BATCH_COUNT_MAX];
+    struct weir_request requests[HTTP1_BATCH_COUNT_MAX];
+    struct weir_decision decisions[HTTP1_BATCH_COUNT_MAX];
+    struct weir_detail details[HTTP1_BATCH_COUNT_MAX];
+    struct weir_rule rules[HTTP1_BATCH_COUNT_MAX];
+    struct http1_policy policies[HTTP1_POLICY_COUNT];
+    int64_t date_s;
+    char date[HTTP1_DATE_BYTES + 1]; // empty: none yet
+    char room[HTTP1_ROOM_BYTES];
+};
+
+/* What a connection remembers. */
+struct http1_session {
+    struct http1_request request; // the one that is coming in
+    bool has_continued;           // it has been told "100 Continue"
+    bool has_address;
+    uint8_t address[16]; // the peer's
+};
+
+/* A complete request, for those who make a task of it. */
+struct http1_incoming {
+    const struct http1_request *request;
+    const char *base; // its first byte
+    const struct http1_session *session;
+};
+
+/* Turns the task into an answer of `status` whose detail reads so. Returns false. */
+__attribute__((format(printf, 3, 4))) bool http1_task_fail(struct http1_task *task, unsigned status,
+                                                           const char *format, ...);
+
+/* http1_route.c: reads what the request asks for. Whatever it is, the task can then be answered. */
+void http1_route(struct http1_batch *batch, struct service *service, struct http1_task *task,
+                 const struct http1_incoming *incoming);
+
+/* http1_check.c: reads the key, the limit and the cost of GET /v1/check. False after a failure. */
+bool http1_check_read(struct http1_batch *batch, const struct service *service,
+                      struct http1_task *task, const struct http1_incoming *incoming,
+                      struct bytes query);
+
+/* http1_address.c: writes the client's address as a key: "203.0.113.7", "2001:db8:1:2::/64".
+ * Returns its length, at most HTTP1_ADDRESS_BYTES_MAX; 0 after a failure. */
+enum { HTTP1_ADDRESS_BYTES_MAX = 48 };
+size_t http1_client_address(const struct service_config *config, struct http1_task *task,
+                            const struct http1_incoming *incoming, char *text);
+
+/* http1_reply.c: appends the answer of a task that is decided. */
+void http1_reply(struct http1_batch *batch, struct service *service, const struct http1_task *task,
+                 struct buffer *output);
+
+/* http1_headers.c: the header fields of a decision, by the preset that was chosen. There must be
+ * HTTP1_HEADERS_BYTES_MAX of room at `at`; returns the end. */
+enum { HTTP1_HEADERS_BYTES_MAX = 1024 };
+char *http1_put_date(struct http1_batch *batch, const struct service *service, char *at);
+char *http1_put_decision_headers(struct http1_batch *batch, const struct service *service,
+                                 const struct http1_task *task, char *at);
+
+/* http1_problem.c: bodies of application/problem+json (RFC 9457). */
+enum { HTTP1_BODY_TEXT_MAX = 4096 };
+char *http1_put_decision_json(const struct http1_batch *batch, const struct http1_task *task,
+                              char *at);
+char *http1_put_refusal(const struct http1_batch *batch, const struct service_config *config,
+                        const struct http1_task *task, unsigned status, char *at);
+char *http1_put_problem(const struct http1_task *task, char *at);
+
+/* The status phrase: RFC 9110, section 15. */
+const char *http1_phrase(unsigned status);
+
+#endif

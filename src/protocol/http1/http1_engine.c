@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * HTTP/1.1 as an engine: reads every request of a read, decides all of them at once, and answers
+ * them in order. */
+#include <assert.h>
+#include <string.h>
+
+#include "protocol/http1/http1_batch.h"
+
+/* A request is refused before it could need more input than the server keeps. */
+_Static_assert(2 + HTTP1_LINE_BYTES_MAX + HTTP1_HEADER_BYTES_MAX + HTTP1_CHUNKED_BYTES_MAX
+                       + HTTP1_BODY_BYTES_MAX + 2 * HTTP1_CHUNK_LINE_BYTES_MAX
+                   < ENGINE_INPUT_BYTES_MAX,
+               "the largest request fits into the server's buffer");
+
+static void session_open(void *memory, const struct peer *peer)
+{
+    struct http1_session *session = memory;
+    *session = (struct http1_session){.has_address = peer->has_address};
+    memcpy(session->address, peer->address, sizeof session->address);
+}
+
+static void session_close(void *memory)
+{
+    (void)memory; // holds nothing
+}
+
+static void count_answer(struct service *service, const struct http1_batch *batch,
+                         const struct http1_task *task)
+{
+    struct counters *counters = service->counters;
+    counter_add(&counters->requests[PROTOCOL_HTTP], 1);
+    if (task->answer == HTTP1_ANSWER_PROBLEM) {
+        counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
+    } else if ((task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION)
+               && task->operation != WEIR_RESET) {
+        enum weir_verdict verdict = batch->decisions[task->question].verdict;
+        counter_add(&counters->decisions[PROTOCOL_HTTP][verdict], 1);
+    }
+}
+
+/* Decides what has gathered, answers it and empties the batch. */
+static void flush(struct http1_batch *batch, struct service *service, struct buffer *output)
+{
+    weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions,
+                           batch->question_count, service->now_ns);
+    for (size_t i = 0; i < batch->task_count; i++) {
+        count_answer(service, batch, &batch->tasks[i]);
+        http1_reply(batch, service, &batch->tasks[i], output);
+    }
+    batch->task_count = 0;
+    batch->question_count = 0;
+    batch->room_used = 0;
+}
+
+static bool is_full(const struct http1_batch *batch)
+{
+    return batch->task_count == HTTP1_BATCH_COUNT_MAX
+           || HTTP1_ROOM_BYTES - batch->room_used < HTTP1_REQUEST_ROOM_BYTES;
+}
+
+/* The next task; only the fields that every answer looks at are cleared. */
+static struct http1_task *add_task(struct http1_batch *batch)
+{
+    struct http1_task *task = &batch->tasks[batch->task_count++];
+    task->is_head = false;
+    task->close = false;
+    task->keep_alive = false;
+    task->allow = NULL;
+    return task;
+}
+
+static struct http1_task *add_request(struct http1_batch *batch, struct service *service,
+                                      const struct http1_session *session, const char *base)
+{
+    struct http1_task *task = add_task(batch);
+    const struct http1_request *request = &session->request;
+    task->is_head = request->method == HTTP1_HEAD;
+    task->close = request->close;
+    task->keep_alive = request->keep_alive;
+    http1_route(batch, service, task,
+                &(struct http1_incoming){.request = request, .base = base, .session = session});
+    return task;
+}
+
+static void add_bad_request(struct http1_batch *batch, const struct http1_request *request)
+{
+    struct http1_task *task = add_task(batch);
+    task->close = true;
+    http1_task_fail(task, request->status, "byte %u of the request: %s", request->bad_at,
+                    request->reason);
+}
+
+/* The head is there, the body is not, and the client waits to be asked for it. */
+static void continue_once(struct http1_session *session, struct buffer *output)
+{
+    const struct http1_request *request = &session->request;
+    if (request->expects_continue && request->phase > HTTP1_IN_FIELDS && !session->has_continued) {
+        buffer_append_text(output, "HTTP/1.1 100 Continue\r\n\r\n");
+        session->has_continued = true;
+    }
+}
+
+/* Reads requests into the batch until it is full or the input is at its end.
+ * Returns false when no more can be read for now. */
+static bool gather(struct http1_session *session, struct service *service, struct bytes input,
+                   size_t *used, bool *close)
+{
+    struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
+    while (*used < input.length && !*close) {
+        if (is_full(batch)) {
+            return true;
+        }
+        size_t length;
+        struct bytes rest = {input.at + *used, input.length - *used};
+        switch (http1_parse(&session->request, rest, &length)) {
+        case HTTP1_MORE: return false;
+        case HTTP1_BAD:
+            add_bad_request(batch, &session->request);
+            *used = input.length; // whatever follows has no beginning
+            *close = true;
+            break;
+        case HTTP1_DONE:
+            *close = add_request(batch, service, session, rest.at)->close;
+            session->request = (struct http1_request){0};
+            session->has_continued = false;
+            *used += length;
+            break;
+        }
+    }
+    return false;
+}
+
+static enum engine_state session_feed(void *memory, struct service *service, struct bytes input,
+                                      struct buffer *output, size_t *used)
+{
+    struct http1_session *session = memory;
+    struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
+    bool close = false;
+    bool more = true;
+    assert(batch->task_count == 0 && batch->question_count == 0);
+    *used = 0;
+    while (more && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
+        more = gather(session, service, input, used, &close);
+        flush(batch, service, output);
+    }
+    if (close || output->failed) {
+        return ENGINE_CLOSE;
+    }
+    continue_once(session, output);
+    return ENGINE_OPEN;
+}
+
+const struct engine_ops HTTP1_ENGINE = {
+    .name = "http",
+    .protocol = PROTOCOL_HTTP,
+    .session_bytes = sizeof(struct http1_session),
+    .scratch_bytes = sizeof(struct http1_batch),
+    .open = session_open,
+    .feed = session_feed,
+    .close = session_close,
+};

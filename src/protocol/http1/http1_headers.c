@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The header fields that tell a client where it stands.
+ *
+ * draft-ietf-httpapi-ratelimit-headers-11, for a bucket of B units that drains one in T seconds:
+ *
+ *     RateLimit-Policy: "NAME";q=Q;w=W    W = B * T in whole seconds, up; Q = W / T, to the nearest
+ *                                         (and weir-burst=B where Q is not B)
+ *     RateLimit: "NAME";r=R;t=S           R units are there now, and for the next S seconds no more
+ *                                         than these: until the bucket is empty, or, after a
+ *                                         refusal, until this request would pass
+ *
+ * A structured field's Integer has at most 15 digits: RFC 9651, section 3.3.1. */
+#include <assert.h>
+#include <time.h>
+
+#include "protocol/http1/http1_batch.h"
+#include "protocol/http1/http1_text.h"
+
+#define FIELD_INTEGER_MAX UINT64_C(999999999999999)
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* ---- Dates: RFC 9110, section 5.6.7 ---- */
+
+static char *put_two_digits(char *at, int value)
+{
+    *at++ = (char)('0' + value / 10 % 10);
+    *at++ = (char)('0' + value % 10);
+    return at;
+}
+
+/* HTTP1_DATE_BYTES of text. */
+static char *put_http_date(char *at, int64_t wall_s)
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const int64_t last_s = 253402300799; // the end of the year 9999
+    time_t when = (time_t)(wall_s < 0 ? 0 : wall_s > last_s ? last_s : wall_s);
+    struct tm tm = {0};
+    (void)gmtime_r(&when, &tm);
+    at = put_bytes(at, days + 3 * tm.tm_wday, 3);
+    at = put_literal(at, ", ");
+    at = put_two_digits(at, tm.tm_mday);
+    *at++ = ' ';
+    at = put_bytes(at, months + 3 * tm.tm_mon, 3);
+    *at++ = ' ';
+    at = put_two_digits(at, (tm.tm_year + 1900) / 100);
+    at = put_two_digits(at, tm.tm_year + 1900);
+    *at++ = ' ';
+    at = put_two_digits(at, tm.tm_hour);
+    *at++ = ':';
+    at = put_two_digits(at, tm.tm_min);
+    *at++ = ':';
+    at = put_two_digits(at, tm.tm_sec);
+    return put_literal(at, " GMT");
+}
+
+char *http1_put_date(struct http1_batch *batch, const struct service *service, char *at)
+{
+    if (batch->date[0] == '\0' || batch->date_s != service->wall_s) {
+        (void)put_http_date(batch->date, service->wall_s);
+        batch->date_s = service->wall_s;
+    }
+    at = put_literal(at, "Date: ");
+    at = put_bytes(at, batch->date, HTTP1_DATE_BYTES);
+    return put_literal(at, "\r\n");
+}
+
+/* ---- RateLimit-Policy ---- */
+
+static uint64_t at_most(uint128 value, uint64_t max)
+{
+    return value < max ? (uint64_t)value : max;
+}
+
+/* A String of RFC 9651: what a limit's text may contain needs no escapes. */
+static char *put_policy_name(char *at, struct bytes text)
+{
+    *at++ = '"';
+    at = put_bytes(at, text.at, text.length);
+    *at++ = '"';
+    return at;
+}
+
+static char *put_policy_line(char *at, struct bytes text, const struct weir_limit *limit)
+{
+    uint64_t window_s = div_ceil(limit->full_ns, NS_PER_S);
+    window_s += limit->full_ns % NS_PER_S == 0 && limit->full_rest > 0;
+    window_s = window_s > 0 ? window_s : 1;
+    /* In a nanosecond drain denominator / scale millionths of a unit. */
+    uint128 divisor = (uint128)limit->scale * WEIR_UNIT;
+    uint128 drained = (uint128)window_s * NS_PER_S * limit->denominator;
+    uint64_t quota = at_most((drained + divisor / 2) / divisor, FIELD_INTEGER_MAX);
+    at = put_literal(at, "RateLimit-Policy: ");
+    at = put_policy_name(at, text);
+    at = put_literal(at, ";q=");
+    at = put_u64(at, quota);
+    at = put_literal(at, ";w=");
+    at = put_u64(at, window_s);
+    if (quota != limit->capacity) {
+        at = put_literal(at, ";weir-burst=");
+        at = put_u64(at, at_most(limit->capacity, FIELD_INTEGER_MAX));
+    }
+    return put_literal(at, "\r\n");
+}
+
+static uint32_t hash_text(struct bytes text)
+{
+    uint32_t hash = 2166136261; // FNV-1a: a collision costs a line written anew
+    for (size_t i = 0; i < text.length; i++) {
+        hash = (hash ^ (unsigned char)text.at[i]) * 16777619;
+    }
+    return hash ^ hash >> 16;
+}
+
+/* The line, from the cache where it can be. */
+static char *put_policy(struct http1_batch *batch, char *at, struct bytes text,
+                        const struct weir_limit *limit)
+{
+    if (text.length > HTTP1_POLICY_TEXT_MAX) {
+        return put_policy_line(at, text, limit);
+    }
+    struct http1_policy *policy = &batch->policies[hash_text(text) % HTTP1_POLICY_COUNT];
+    if (policy->text_len != text.length || memcmp(policy->text, text.at, text.length) != 0) {
+        policy->text_len = text.length;
+        memcpy(policy->text, text.at, text.length);
+        policy->line_len = (size_t)(put_policy_line(policy->line, text, limit) - policy->line);
+        assert(policy->line_len <= HTTP1_POLICY_LINE_MAX);
+    }
+    return put_bytes(at, policy->line, policy->line_len);
+}
+
+/* ---- The presets ---- */
+
+static char *put_draft(struct http1_batch *batch, const struct http1_task *task,
+                       const struct weir_decision *decision, char *at)
+{
+    at = put_policy(batch, at, task->limit, &batch->rules[task->question].limit);
+    at = put_literal(at, "RateLimit: ");
+    at = put_policy_name(at, task->limit);
+    at = put_literal(at, ";r=");
+    at = put_u64(at, at_most(decision->remaining, FIELD_INTEGER_MAX));
+    int64_t window_ns =
+        decision->verdict == WEIR_LIMITED ? decision->retry_after_ns : decision->reset_after_ns;
+    if (window_ns > 0) {
+        at = put_literal(at, ";t=");
+        at = put_u64(at, wait_seconds(window_ns));
+    }
+    return put_literal(at, "\r\n");
+}
+
+static char *put_x_ratelimit(const struct weir_decision *decision, char *at)
+{
+    at = put_literal(at, "X-RateLimit-Limit: ");
+    at = put_u64(at, decision->capacity);
+    at = put_literal(at, "\r\nX-RateLimit-Remaining: ");
+    at = put_u64(at, decision->remaining);
+    at = put_literal(at, "\r\nX-RateLimit-Reset: ");
+    at = put_u64(at, div_ceil((uint64_t)decision->reset_after_ns, NS_PER_S));
+    return put_literal(at, "\r\n");
+}
+
+static char *put_used(const struct weir_decision *decision, char *at)
+{
+    at = put_literal(at, "X-Shopify-Shop-Api-Call-Limit: ");
+    at = put_u64(at, decision->capacity - decision->remaining);
+    *at++ = '/';
+    at = put_u64(at, decision->capacity);
+    return put_literal(at, "\r\n");
+}
+
+/* Seconds as a decimal, exact: "0.78". */
+static char *put_seconds(char *at, uint64_t ns)
+{
+    at = put_u64(at, ns / NS_PER_S);
+    uint64_t rest = ns % NS_PER_S;
+    if (rest > 0) {
+        *at++ = '.';
+        for (uint64_t place = NS_PER_S / 10; rest > 0; place /= 10) {
+            *at++ = (char)('0' + rest / place);
+            rest %= place;
+        }
+    }
+    return at;
+}
+
+static char *put_rate_limited_for(const struct weir_decision *decision, char *at)
+{
+    if (decision->verdict != WEIR_LIMITED) {
+        return at;
+    }
+    at = put_literal(at, "X-Rate-Limited-For: ");
+    at = put_seconds(at, (uint64_t)decision->retry_after_ns);
+    return put_literal(at, "\r\n");
+}
+
+/* ---- The whole ---- */
+
+/* RFC 9110, section 10.2.3. */
+static char *put_retry_after(const struct service *service, const struct weir_decision *decision,
+                             char *at)
+{
+    uint64_t seconds = wait_seconds(decision->retry_after_ns);
+    at = put_literal(at, "Retry-After: ");
+    at = service->config->retry_after_date ? put_http_date(at, service->wall_s + (int64_t)seconds)
+                                           : put_u64(at, seconds);
+    return put_literal(at, "\r\n");
+}
+
+char *http1_put_decision_headers(struct http1_batch *batch, const struct service *service,
+                                 const struct http1_task *task, char *at)
+{
+    const struct weir_decision *decision = &batch->decisions[task->question];
+    if (decision->verdict == WEIR_LIMITED) {
+        at = put_retry_after(service, decision, at);
+    }
+    if (decision->verdict != WEIR_FAILED && task->operation != WEIR_RESET) {
+        switch (service->config->headers) {
+        case HEADERS_DRAFT: at = put_draft(batch, task, decision, at); break;
+        case HEADERS_X_RATELIMIT: at = put_x_ratelimit(decision, at); break;
+        case HEADERS_USED: at = put_used(decision, at); break;
+        case HEADERS_RATE_LIMITED: at = put_rate_limited_for(decision, at); break;
+        case HEADERS_NONE: break;
+        }
+    }
+    return put_literal(at, "Cache-Control: no-store\r\n");
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bodies: decisions as JSON, and problem details for what went wrong (RFC 9457). */
+#include "protocol/http1/http1_batch.h"
+#include "protocol/http1/http1_text.h"
+#include "protocol/json/json_text.h"
+
+enum { SHOWN_KEY_BYTES_MAX = 128 }; // of a disclosed key; a longer one is cut
+
+/* The types of draft-ietf-httpapi-ratelimit-headers-11, section on problem types. */
+static const char TYPE_QUOTA_EXCEEDED[] =
+    "https://iana.org/assignments/http-problem-types#quota-exceeded";
+static const char TYPE_REDUCED_CAPACITY[] =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+static const char TYPE_NONE[] = "about:blank"; // the title is then the status phrase
+
+/* ---- A decision ---- */
+
+static char *put_number(char *at, const char *name, int64_t value)
+{
+    at = put_literal(at, ",\"");
+    at = put_text(at, name);
+    at = put_literal(at, "\":");
+    return put_i64(at, value);
+}
+
+/* "verdict":"allowed","capacity":10,...  */
+static char *put_decision(char *at, const struct weir_decision *decision)
+{
+    int64_t retry_ns = decision->retry_after_ns;
+    at = put_literal(at, "\"verdict\":\"");
+    at = put_text(at, weir_verdict_word(decision->verdict));
+    *at++ = '"';
+    at = put_number(at, "capacity", (int64_t)decision->capacity);
+    at = put_number(at, "remaining", (int64_t)decision->remaining);
+    at = put_number(at, "retry_after_ns", retry_ns);
+    at = put_number(at, "retry_after_ms",
+                    retry_ns < 0 ? -1 : (int64_t)div_ceil((uint64_t)retry_ns, NS_PER_MS));
+    at = put_number(at, "reset_after_ns", decision->reset_after_ns);
+    return put_number(at, "delay_ns", decision->delay_ns);
+}
+
+static char *put_amount(char *at, const char *name, const struct weir_amount *amount)
+{
+    at = put_literal(at, ",\"");
+    at = put_text(at, name);
+    at = put_literal(at, "\":\"");
+    at += weir_amount_print(amount, at);
+    *at++ = '"';
+    return at;
+}
+
+static char *put_flag(char *at, const char *name, bool flag)
+{
+    *at++ = '"';
+    at = put_text(at, name);
+    return put_text(at, flag ? "\":true" : "\":false");
+}
+
+char *http1_put_decision_json(const struct http1_batch *batch, const struct http1_task *task,
+                              char *at)
+{
+    const struct weir_detail *detail = &batch->details[task->question];
+    *at++ = '{';
+    if (task->operation == WEIR_RESET) {
+        at = put_flag(at, "existed", detail->existed);
+    } else {
+        at = put_decision(at, &batch->decisions[task->question]);
+    }
+    if (task->operation == WEIR_FILL) {
+        at = put_amount(at, "spill", &detail->amount);
+        *at++ = ',';
+        at = put_flag(at, "full", detail->full);
+    } else if (task->operation == WEIR_SHOW) {
+        at = put_amount(at, "level", &detail->amount);
+    }
+    return put_literal(at, "}\n");
+}
+
+/* ---- Problems ---- */
+
+static char *begin_problem(char *at, const char *type, const char *title, unsigned status)
+{
+    at = put_literal(at, "{\"type\":\"");
+    at = put_text(at, type);
+    at = put_literal(at, "\",\"title\":\"");
+    at = put_text(at, title);
+    at = put_literal(at, "\",\"status\":");
+    at = put_u64(at, status);
+    return put_literal(at, ",\"detail\":\"");
+}
+
+char *http1_put_problem(const struct http1_task *task, char *at)
+{
+    at = begin_problem(at, TYPE_NONE, http1_phrase(task->status), task->status);
+    at = json_put_escaped(at, (struct bytes){task->detail, strlen(task->detail)});
+    return put_literal(at, "\"}\n");
+}
+
+/* "25/5s capacity=30" as "25 per 5 s". The text is a limit: it has been compiled. */
+static char *put_rate(char *at, struct bytes limit)
+{
+    const char *text = limit.at;
+    const char *end = limit.at + limit.length;
+    while (text < end && (*text < '0' || *text > '9')) { // the kind
+        text++;
+    }
+    while (text < end && *text != '/') {
+        *at++ = *text++;
+    }
+    at = put_literal(at, " per ");
+    text++;
+    if (text < end && (*text < '0' || *text > '9')) {
+        at = put_literal(at, "1");
+    }
+    while (text < end && *text >= '0' && *text <= '9') {
+        *at++ = *text++;
+    }
+    *at++ = ' ';
+    while (text < end && *text != ' ') {
+        *at++ = *text++;
+    }
+    return at;
+}
+
+static char *put_key(char *at, struct bytes key)
+{
+    size_t length = key.length < SHOWN_KEY_BYTES_MAX ? key.length : SHOWN_KEY_BYTES_MAX;
+    at = json_put_escaped(at, (struct bytes){key.at, length});
+    return length < key.length ? put_literal(at, "...") : at;
+}
+
+static char *put_cost(char *at, uint64_t cost_micro)
+{
+    at = put_u64(at, cost_micro / WEIR_UNIT);
+    uint64_t rest = cost_micro % WEIR_UNIT;
+    if (rest > 0) {
+        *at++ = '.';
+        for (uint64_t place = WEIR_UNIT / 10; rest > 0; place /= 10) {
+            *at++ = (char)('0' + rest / place);
+            rest %= place;
+        }
+    }
+    return at;
+}
+
+/* The sentence that says what was refused, and the key where it may be said. */
+static char *put_detail(char *at, const struct http1_batch *batch,
+                        const struct service_config *config, const struct http1_task *task)
+{
+    switch (batch->decisions[task->question].verdict) {
+    case WEIR_NEVER:
+        at = put_literal(at, "a cost of ");
+        at = put_cost(at, task->cost_micro);
+        at = put_literal(at, " is more than ");
+        at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_literal(at, " ever holds");
+        break;
+    case WEIR_FAILED:
+        at = put_literal(at, "the table is full of live buckets: no decision about ");
+        at = put_bytes(at, task->limit.at, task->limit.length);
+        break;
+    case WEIR_ALLOWED:
+    case WEIR_LIMITED:
+        at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_literal(at, " is limited to ");
+        at = put_rate(at, task->limit);
+        break;
+    }
+    if (config->disclose_keys) {
+        at = put_literal(at, " for ");
+        at = put_key(at, task->key);
+    }
+    return at;
+}
+
+char *http1_put_refusal(const struct http1_batch *batch, const struct service_config *config,
+                        const struct http1_task *task, unsigned status, char *at)
+{
+    const struct weir_decision *decision = &batch->decisions[task->question];
+    if (decision->verdict == WEIR_LIMITED) {
+        at = begin_problem(at, TYPE_QUOTA_EXCEEDED, "Quota exceeded", status);
+    } else if (decision->verdict == WEIR_FAILED) {
+        at = begin_problem(at, TYPE_REDUCED_CAPACITY, "Temporarily reduced capacity", status);
+    } else {
+        at = begin_problem(at, TYPE_NONE, http1_phrase(status), status);
+    }
+    at = put_detail(at, batch, config, task);
+    at = put_literal(at, "\",\"violated-policies\":[\"");
+    at = put_bytes(at, task->limit.at, task->limit.length);
+    at = put_literal(at, "\"],");
+    if (config->disclose_keys) {
+        at = put_literal(at, "\"key\":\"");
+        at = put_key(at, task->key);
+        at = put_literal(at, "\",");
+    }
+    at = put_decision(at, decision);
+    return put_literal(at, "}\n");
+}

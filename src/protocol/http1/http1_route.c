@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What there is: each path, its methods, and how a request for it becomes a task. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/http1/http1_batch.h"
+#include "protocol/http1/http1_query.h"
+#include "protocol/secret.h"
+
+bool http1_task_fail(struct http1_task *task, unsigned status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(task->detail, sizeof task->detail, format, args);
+    va_end(args);
+    task->answer = HTTP1_ANSWER_PROBLEM;
+    task->status = status;
+    return false;
+}
+
+/* ---- The paths ---- */
+
+enum methods {
+    METHODS_GET,   // GET and HEAD
+    METHODS_POST,  // POST
+    METHODS_CHECK, // all: some proxies ask with the method of the request that they ask about
+};
+
+static const char *const ALLOW[] = {
+    [METHODS_GET] = "GET, HEAD, OPTIONS",
+    [METHODS_POST] = "POST, OPTIONS",
+    [METHODS_CHECK] = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
+};
+
+struct endpoint {
+    const char *path;
+    size_t path_len;
+    enum methods methods;
+    enum http1_answer answer;
+    enum weir_operation operation;
+};
+
+#define PATH(text) text, sizeof(text) - 1
+static const struct endpoint ENDPOINTS[] = {
+    {PATH("/v1/check"), METHODS_CHECK, HTTP1_ANSWER_CHECK, WEIR_TAKE},
+    {PATH("/v1/take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_TAKE},
+    {PATH("/v1/can_take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_CAN_TAKE},
+    {PATH("/v1/fill"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_FILL},
+    {PATH("/v1/refund"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_REFUND},
+    {PATH("/v1/show"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_SHOW},
+    {PATH("/v1/reset"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_RESET},
+    {PATH("/healthz"), METHODS_GET, HTTP1_ANSWER_HEALTH, WEIR_SHOW},
+    {PATH("/metrics"), METHODS_GET, HTTP1_ANSWER_METRICS, WEIR_SHOW},
+    {PATH("/"), METHODS_GET, HTTP1_ANSWER_INDEX, WEIR_SHOW},
+};
+
+static const struct endpoint *find_endpoint(struct bytes path)
+{
+    for (size_t i = 0; i < sizeof ENDPOINTS / sizeof ENDPOINTS[0]; i++) {
+        if (path.length == ENDPOINTS[i].path_len
+            && memcmp(path.at, ENDPOINTS[i].path, path.length) == 0) {
+            return &ENDPOINTS[i];
+        }
+    }
+    return NULL;
+}
+
+/* absolute-form, which every server must accept: what follows the authority. RFC 9112, 3.2.2. */
+static struct bytes strip_authority(struct bytes target)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(schemes[i]);
+        if (target.length < length
+            || !http1_is_word((struct bytes){target.at, length}, schemes[i])) {
+            continue;
+        }
+        target = (struct bytes){target.at + length, target.length - length};
+        while (target.length > 0 && *target.at != '/' && *target.at != '?') {
+            target.at++;
+            target.length--;
+        }
+        return target.length > 0 && *target.at == '/' ? target : (struct bytes){"/", 1};
+    }
+    return target;
+}
+
+/* ---- Who may ask ---- */
+
+/* Authorization: Bearer PASSWORD. RFC 6750, section 2.1. */
+static bool may_enter(const struct service_config *config, const struct http1_incoming *incoming)
+{
+    if (config->password == NULL) {
+        return true;
+    }
+    struct bytes given = {"", 0};
+    if (http1_has(incoming->request, HTTP1_AUTHORIZATION)) {
+        given = http1_slice_bytes(incoming->base, incoming->request->field[HTTP1_AUTHORIZATION]);
+    }
+    static const char scheme[] = "bearer ";
+    size_t length = sizeof scheme - 1;
+    bool is_bearer = given.length > length
+                     && http1_is_word((struct bytes){given.at, length}, scheme)
+                     && (incoming->request->repeated >> HTTP1_AUTHORIZATION & 1) == 0;
+    size_t skipped = is_bearer ? length : given.length;
+    return secret_equals((struct bytes){given.at + skipped, given.length - skipped},
+                         (struct bytes){config->password, config->password_len});
+}
+
+/* ---- A question in a body ---- */
+
+/* The body, whole: as it came, or put together from its chunks behind the room for the texts. */
+static struct bytes read_body(struct http1_batch *batch, const struct http1_incoming *incoming)
+{
+    const struct http1_request *request = incoming->request;
+    if (!request->is_chunked) {
+        return http1_slice_bytes(incoming->base, request->body);
+    }
+    char *body = batch->room + batch->room_used + HTTP1_TEXT_BYTES_MAX;
+    http1_body_copy(request, incoming->base, body);
+    return (struct bytes){body, request->body_bytes};
+}
+
+static bool read_question(struct http1_batch *batch, struct http1_task *task,
+                          const struct http1_incoming *incoming)
+{
+    struct json_question question;
+    size_t used = 0;
+    switch (json_question_read(&question, read_body(batch, incoming),
+                               batch->room + batch->room_used, &used, task->detail)) {
+    case JSON_OK: break;
+    case JSON_BAD:
+        task->answer = HTTP1_ANSWER_PROBLEM;
+        task->status = 400;
+        return false;
+    case JSON_NO_MEMORY: return http1_task_fail(task, 503, "out of memory");
+    }
+    batch->room_used += used;
+    task->key = question.key;
+    task->limit = question.limit;
+    task->cost_micro = question.cost_micro;
+    return true;
+}
+
+/* Compiles the limit and queues the question. */
+static void ask(struct http1_batch *batch, struct service *service, struct http1_task *task)
+{
+    struct weir_error error;
+    uint32_t question = (uint32_t)batch->question_count;
+    if (rule_cache_text(service->rules, &batch->rules[question], task->limit.at, task->limit.length,
+                        &error)
+        != WEIR_OK) {
+        http1_task_fail(task, 400, "the limit, byte %zu: %s", error.offset, error.message);
+        return;
+    }
+    bool has_detail = task->operation > WEIR_CAN_TAKE;
+    batch->requests[question] = (struct weir_request){
+        .rule = &batch->rules[question],
+        .key = task->key.at,
+        .key_len = task->key.length,
+        .cost_micro = task->cost_micro,
+        .operation = task->operation,
+        .detail = has_detail ? &batch->details[question] : NULL,
+    };
+    task->question = question;
+    batch->question_count++;
+}
+
+/* ---- The route ---- */
+
+static bool is_method_allowed(enum methods methods, enum http1_method method)
+{
+    switch (methods) {
+    case METHODS_GET: return method == HTTP1_GET || method == HTTP1_HEAD;
+    case METHODS_POST: return method == HTTP1_POST;
+    case METHODS_CHECK: break;
+    }
+    return method != HTTP1_TRACE;
+}
+
+static void fail_entry(struct service *service, struct http1_task *task)
+{
+    counter_add(&service->counters->auth_failures[PROTOCOL_HTTP], 1);
+    http1_task_fail(task, 401, "this server wants its password: Authorization: Bearer PASSWORD");
+}
+
+/* Chooses the endpoint, or says why there is none. */
+static const struct endpoint *choose(struct service *service, struct http1_task *task,
+                                     const struct http1_incoming *incoming, struct bytes path)
+{
+    enum http1_method method = incoming->request->method;
+    const struct endpoint *endpoint = find_endpoint(path);
+    bool is_open = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_HEALTH;
+    if (!is_open && !may_enter(service->config, incoming)) {
+        fail_entry(service, task);
+        return NULL;
+    }
+    if (method == HTTP1_UNKNOWN || method == HTTP1_CONNECT) {
+        http1_task_fail(task, 501, "this method is not known here");
+        return NULL;
+    }
+    if (method == HTTP1_OPTIONS && path.length == 1 && *path.at == '*') { // RFC 9110, 9.3.7
+        task->answer = HTTP1_ANSWER_ALLOW;
+        task->allow = "GET, HEAD, POST, OPTIONS";
+        return NULL;
+    }
+    if (endpoint == NULL) {
+        http1_task_fail(task, 404, "there is no %.*s; GET / lists what there is",
+                        path.length < 100 ? (int)path.length : 100, path.at);
+        return NULL;
+    }
+    task->answer = endpoint->answer;
+    if (!is_method_allowed(endpoint->methods, method)) {
+        task->allow = ALLOW[endpoint->methods];
+        if (method == HTTP1_OPTIONS) {
+            task->answer = HTTP1_ANSWER_ALLOW;
+        } else {
+            http1_task_fail(task, 405, "%s is not a method of %s: it has %s",
+                            http1_method_name(method), endpoint->path, task->allow);
+        }
+        return NULL;
+    }
+    return endpoint;
+}
+
+void http1_route(struct http1_batch *batch, struct service *service, struct http1_task *task,
+                 const struct http1_incoming *incoming)
+{
+    struct bytes path;
+    struct bytes query;
+    struct bytes target = http1_slice_bytes(incoming->base, incoming->request->target);
+    query_split(strip_authority(target), &path, &query);
+    const struct endpoint *endpoint = choose(service, task, incoming, path);
+    if (endpoint == NULL) {
+        return;
+    }
+    task->operation = endpoint->operation;
+    if (endpoint->answer == HTTP1_ANSWER_CHECK) {
+        if (http1_check_read(batch, service, task, incoming, query)) {
+            ask(batch, service, task);
+        }
+    } else if (endpoint->answer == HTTP1_ANSWER_DECISION) {
+        if (read_question(batch, task, incoming)) {
+            ask(batch, service, task);
+        }
+    }
+}

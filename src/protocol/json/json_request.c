@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading questions in JSON, by jansson. It refuses what is not UTF-8, keys given twice, more than
+ * 2048 levels and numbers beyond 64 bits or a double; the caller bounds the length. */
+#include "protocol/json/json_request.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What json_question_read() is working on. */
+struct reading {
+    struct json_question *question;
+    char *room;
+    size_t used;
+    char *error;
+};
+
+__attribute__((format(printf, 2, 3))) static enum json_result bad(struct reading *reading,
+                                                                  const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(reading->error, JSON_ERROR_TEXT_MAX, format, args);
+    va_end(args);
+    return JSON_BAD;
+}
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL: return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE: return "a boolean";
+    case JSON_NULL: break;
+    }
+    return "null";
+}
+
+/* Copies a string of 1 .. bytes_max bytes to the room. */
+static enum json_result read_text(struct reading *reading, const char *name, const json_t *value,
+                                  size_t bytes_max, struct bytes *text)
+{
+    if (!json_is_string(value)) {
+        return bad(reading, "\"%s\" must be a string, not %s", name, type_name(value));
+    }
+    size_t length = json_string_length(value);
+    if (length == 0 || length > bytes_max) {
+        return bad(reading, "\"%s\" has %zu bytes: it must have 1 to %zu", name, length, bytes_max);
+    }
+    *text = (struct bytes){reading->room + reading->used, length};
+    memcpy(reading->room + reading->used, json_string_value(value), length);
+    reading->used += length;
+    return JSON_OK;
+}
+
+/* Every kind of number goes through its decimal text, so nothing is computed in floating point. */
+static enum json_result read_cost(struct reading *reading, const json_t *value)
+{
+    char digits[400]; // the largest double has 309 digits, and 6 places more
+    const char *text = digits;
+    size_t length;
+    struct weir_error error;
+    if (json_is_string(value)) {
+        text = json_string_value(value);
+        length = json_string_length(value);
+    } else if (json_is_integer(value)) {
+        length = (size_t)snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT,
+                                  json_integer_value(value));
+    } else if (json_is_real(value)) {
+        length = (size_t)snprintf(digits, sizeof digits, "%.6f", json_real_value(value));
+    } else {
+        return bad(reading, "\"cost\" must be a number or a decimal string, not %s",
+                   type_name(value));
+    }
+    if (weir_cost_parse(&reading->question->cost_micro, text, length, &error) != WEIR_OK) {
+        return bad(reading, "\"cost\", byte %zu: %s", error.offset, error.message);
+    }
+    return JSON_OK;
+}
+
+static enum json_result read_field(struct reading *reading, const char *name, const json_t *value)
+{
+    struct json_question *question = reading->question;
+    if (strcmp(name, "key") == 0) {
+        return read_text(reading, "key", value, WEIR_KEY_BYTES_MAX, &question->key);
+    }
+    if (strcmp(name, "limit") == 0) {
+        return read_text(reading, "limit", value, WEIR_LIMIT_TEXT_MAX, &question->limit);
+    }
+    if (strcmp(name, "cost") == 0) {
+        return read_cost(reading, value);
+    }
+    return bad(reading, "unknown field \"%.64s\": there are key, limit and cost", name);
+}
+
+static enum json_result read_object(struct reading *reading, json_t *object)
+{
+    if (!json_is_object(object)) {
+        return bad(reading, "the body must be an object, not %s", type_name(object));
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        enum json_result result = read_field(reading, name, value);
+        if (result != JSON_OK) {
+            return result;
+        }
+    }
+    if (reading->question->key.length == 0) {
+        return bad(reading, "\"key\" is missing");
+    }
+    if (reading->question->limit.length == 0) {
+        return bad(reading, "\"limit\" is missing");
+    }
+    return JSON_OK;
+}
+
+enum json_result json_question_read(struct json_question *question, struct bytes body, char *room,
+                                    size_t *used, char *error)
+{
+    struct reading reading = {question, room, 0, error};
+    json_error_t where;
+    *question = (struct json_question){.cost_micro = WEIR_UNIT};
+    if (body.length == 0) {
+        return bad(&reading, "the body is empty: send {\"key\": ..., \"limit\": ...}");
+    }
+    json_t *root = json_loadb(body.at, body.length,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
+    if (root == NULL) {
+        return json_error_code(&where) == json_error_out_of_memory
+                   ? JSON_NO_MEMORY
+                   : bad(&reading, "line %d, column %d: %s", where.line, where.column, where.text);
+    }
+    enum json_result result = read_object(&reading, root);
+    json_decref(root);
+    *used = reading.used;
+    return result;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A question in JSON:
+ *
+ *     {"key": "login:alice", "limit": "10/s", "cost": 1}
+ *
+ * The key is any string of 1 .. WEIR_KEY_BYTES_MAX bytes of UTF-8, "\u0000" included. The cost is 1
+ * unless said: an integer, a decimal string ("0.25"), or a number with a fraction, which is read to
+ * the nearest millionth. */
+#ifndef WEIR_PROTOCOL_JSON_REQUEST_H
+#define WEIR_PROTOCOL_JSON_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/bytes.h"
+#include "weir/limit.h"
+#include "weir/limiter.h"
+
+enum { JSON_ERROR_TEXT_MAX = 320 };
+
+/* The texts are the caller's memory; `key` may hold any bytes. */
+struct json_question {
+    struct bytes key;
+    struct bytes limit; // 1 .. WEIR_LIMIT_TEXT_MAX bytes, not yet read as a limit
+    uint64_t cost_micro;
+};
+
+enum json_result {
+    JSON_OK,
+    JSON_BAD,      // `error` says what, and where: for a person
+    JSON_NO_MEMORY // there is none at the moment
+};
+
+/* Reads a question from `body`.
+ *   room   where the texts go: WEIR_KEY_BYTES_MAX + WEIR_LIMIT_TEXT_MAX bytes
+ *   used   how many bytes of it were needed
+ *   error  at least JSON_ERROR_TEXT_MAX bytes; filled after JSON_BAD
+ * Unknown fields, fields given twice and anything behind the object are refused. Nothing is kept:
+ * what it allocates on the way it releases. */
+enum json_result json_question_read(struct json_question *question, struct bytes body, char *room,
+                                    size_t *used, char *error);
+
+#endif

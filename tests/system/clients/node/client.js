@@ -1,0 +1,82 @@
+// A Redis client of node that a test drives: one JSON request per line on standard input, one JSON
+// answer per line on standard output.
+//
+//     node client.js LIBRARY        redis (node-redis), redis-resp3 (asked for RESP3), or ioredis
+//
+//     {"do": "connect", "port": 6390, "password": "..."}      -> {"value": "OK"}
+//     {"do": "command", "arguments": ["WEIR.TAKE", "alice", "10/s"]}
+//     {"do": "pipeline", "commands": [[...], ...]}            -> {"value": [...]}
+//
+// An error is {"error": "what the library said"}. Beside the address and the password everything
+// stays as the library has it by default; it reconnects by itself.
+'use strict';
+const readline = require('node:readline');
+
+const openNodeRedis = (options) => async ({ port, password }) => {
+  const { createClient } = require('redis');
+  const client = createClient({ ...options, password, socket: { host: '127.0.0.1', port } });
+  // It tells of an error and tries again, for ever: also with a wrong password.
+  const told = new Promise((_, reject) => client.on('error', reject));
+  try {
+    await Promise.race([client.connect(), told]);
+  } catch (error) {
+    client.destroy();
+    throw error;
+  }
+  return {
+    command: (words) => client.sendCommand(words),
+    pipeline: (commands) => Promise.all(commands.map((words) => client.sendCommand(words))),
+  };
+};
+
+const openIoredis = async ({ port, password }) => {
+  const Redis = require('ioredis');
+  const client = new Redis({ host: '127.0.0.1', port, password, lazyConnect: true });
+  let told = null; // a failed AUTH is told here first
+  client.on('error', (error) => { told ??= error; });
+  try {
+    await client.connect();
+    await client.ping();
+  } catch (error) {
+    client.disconnect();
+    throw told ?? error;
+  }
+  return {
+    command: ([name, ...rest]) => client.call(name, ...rest),
+    pipeline: async (commands) => {
+      const results = await client.pipeline(commands.map(([name, ...rest]) => ['call', name, ...rest])).exec();
+      return results.map(([error, value]) => { if (error) throw error; return value; });
+    },
+  };
+};
+
+const LIBRARIES = {
+  'redis': openNodeRedis({}),
+  'redis-resp3': openNodeRedis({ RESP: 3 }),
+  'ioredis': openIoredis,
+};
+
+async function main() {
+  const open = LIBRARIES[process.argv[2]];
+  let client = null;
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const request = JSON.parse(line);
+    let answer;
+    try {
+      if (request.do === 'connect') {
+        client = await open(request);
+        answer = { value: 'OK' };
+      } else if (request.do === 'command') {
+        answer = { value: await client.command(request.arguments) };
+      } else {
+        answer = { value: await client.pipeline(request.commands) };
+      }
+    } catch (error) {
+      answer = { error: String(error.message || error) };
+    }
+    process.stdout.write(JSON.stringify(answer) + '\n');
+  }
+  process.exit(0);
+}
+
+main();

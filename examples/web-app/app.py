@@ -14,7 +14,7 @@ import argparse
 import socket
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-ALLOWED = 0
+LIMITED = 1
 NS_PER_S = 1_000_000_000
 
 
@@ -85,7 +85,7 @@ class RateLimit:
         except OSError as error:
             print(f"weir cannot be asked: {error}", file=environ["wsgi.errors"])
             return self.app(environ, start_response)
-        if verdict == ALLOWED:
+        if verdict != LIMITED:
             return self.app(environ, start_response)
         start_response("429 Too Many Requests", [
             ("Content-Type", "text/plain"),

@@ -20,6 +20,7 @@ struct weir_decision weir_bucket_take(struct weir_bucket *bucket, const struct w
                                       uint64_t cost_micro, uint64_t now_ns)
 {
     struct weir_decision decision;
+    now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = bucket_take(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
@@ -40,6 +41,7 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
                                       struct weir_amount *spill, bool *full)
 {
     struct weir_decision decision;
+    now_ns = clamp_now(now_ns);
     struct weir_amount unused_spill;
     bool unused_full;
     struct charge charge = charge_of(limit, cost_micro);
@@ -55,6 +57,7 @@ struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct
                                         uint64_t cost_micro, uint64_t now_ns)
 {
     struct weir_decision decision;
+    now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = bucket_refund(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
@@ -67,6 +70,7 @@ struct weir_decision weir_bucket_show(const struct weir_bucket *bucket,
                                       struct weir_amount *level)
 {
     struct weir_decision decision;
+    now_ns = clamp_now(now_ns);
     if (level != NULL) {
         *level = bucket_level(*bucket, limit, now_ns);
     }

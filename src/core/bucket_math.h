@@ -102,9 +102,15 @@ static inline uint64_t span_remaining(struct span level, const struct weir_limit
     return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
 }
 
+/* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
+static inline uint64_t clamp_now(uint64_t now_ns)
+{
+    return now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX;
+}
+
 static inline struct span bucket_now(uint64_t now_ns)
 {
-    return (struct span){now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX, 0};
+    return (struct span){now_ns, 0};
 }
 
 /* Where a bucket stands after a question: all that the next state and the answer depend on. Deciding

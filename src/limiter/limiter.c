@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bucket_math.h"
 #include "core/fail.h"
 #include "platform/random.h"
 #include "store/store.h"
@@ -124,10 +125,7 @@ void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_requ
                             struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
     check_requests(requests, count);
-    if (now_ns > WEIR_NOW_NS_MAX) {
-        now_ns = WEIR_NOW_NS_MAX;
-    }
-    limiter->store->ops->decide(limiter->store, requests, decisions, count, now_ns);
+    limiter->store->ops->decide(limiter->store, requests, decisions, count, clamp_now(now_ns));
 }
 
 static struct weir_decision decide_single(struct weir_limiter *limiter,
@@ -171,8 +169,7 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns)
 {
-    now_ns = now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX;
-    return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, now_ns);
+    return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, clamp_now(now_ns));
 }
 
 void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *stats)

@@ -13,6 +13,7 @@ struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
     struct weir_decision decision;
     struct weir_bucket seen;
     struct outcome outcome;
+    now_ns = clamp_now(now_ns);
     do {
         seen = load_bucket(&bucket->bucket);
         outcome = bucket_take(seen, limit, &charge, now_ns);

@@ -15,7 +15,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "weir/bucket.h"
 
@@ -99,9 +98,11 @@ static inline struct weir_bucket load_bucket(const struct weir_bucket *bucket)
                          : "=x"(bits)
                          : "m"(*(const __m128i *)(const void *)bucket)
                          : "memory");
-        struct weir_bucket copy;
-        memcpy(&copy, &bits, sizeof copy);
-        return copy;
+        /* Both halves straight out of the register: by way of memory they would wait. */
+        return (struct weir_bucket){
+            (uint64_t)_mm_cvtsi128_si64(bits),
+            (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(bits, bits)),
+        };
     }
 #endif
     return load_bucket_by_cas(bucket);

@@ -37,15 +37,20 @@ static inline uint64_t hint_mark(uint64_t hash)
     return hash >> 32 & 0xff;
 }
 
-/* The distance that a hint gives for this hash; 0 if there is none. Free of branches. */
+/* The distance of hint `i` if it is about this hash, otherwise 0. */
+static inline uint64_t hint_distance_for(uint64_t displaced, unsigned i, uint64_t hash)
+{
+    uint64_t is_other = (displaced >> hint_shift(i) >> 8 & 0xff) ^ hint_mark(hash);
+    return is_other ? 0 : hint_distance(displaced, i);
+}
+
+/* The distance that a hint gives for this hash; 0 if there is none. A wrong one, where two hints have
+ * the same mark, costs a walk. */
 static inline uint64_t displaced_distance(uint64_t displaced, uint64_t hash)
 {
-    uint64_t distance = 0;
-    for (unsigned i = 0; i < HINT_COUNT; i++) {
-        uint64_t hint = displaced >> hint_shift(i) & 0xffff;
-        distance = hint >> 8 == hint_mark(hash) ? hint & DISTANCE_MAX : distance;
-    }
-    return distance;
+    _Static_assert(HINT_COUNT == 3, "written out: the compiler would make it a loop");
+    return hint_distance_for(displaced, 0, hash) | hint_distance_for(displaced, 1, hash)
+           | hint_distance_for(displaced, 2, hash);
 }
 
 static inline uint64_t displaced_with_reach(uint64_t displaced, uint64_t reach)

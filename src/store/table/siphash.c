@@ -113,92 +113,144 @@ enum {
 
 typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
 
-/* The messages of one vector, turned on their side: word[block][lane]. */
-struct lane_messages {
-    lanes word[LANE_BLOCKS_MAX];
-    lanes block_count; // at least 1
-    lanes key[2];
-    size_t block_count_max;
-    bool same_length;
-};
-
-static void load_lanes(struct lane_messages *messages, const struct siphash_input *inputs)
-{
-    messages->block_count_max = 0;
-    messages->same_length = true;
-    for (size_t lane = 0; lane < LANES; lane++) {
-        const unsigned char *bytes = inputs[lane].bytes;
-        size_t whole = inputs[lane].length / 8;
-        for (size_t i = 0; i < whole; i++) {
-            messages->word[i][lane] = load_word(bytes + 8 * i);
-        }
-        messages->word[whole][lane] = last_block(bytes, inputs[lane].length);
-        messages->block_count[lane] = whole + 1;
-        messages->key[0][lane] = inputs[lane].key[0];
-        messages->key[1][lane] = inputs[lane].key[1];
-        messages->same_length =
-            messages->same_length && inputs[lane].length / 8 == inputs[0].length / 8;
-        if (whole + 1 > messages->block_count_max) {
-            messages->block_count_max = whole + 1;
-        }
-    }
-}
-
 #define ROTATE_LANES(v, bits) ((v) << (bits) | (v) >> (64 - (bits)))
 
-#define ROUND_LANES(v0, v1, v2, v3)                                                                \
+#define ROUND_LANES(v)                                                                             \
     do {                                                                                           \
-        v0 += v1;                                                                                  \
-        v1 = ROTATE_LANES(v1, 13) ^ v0;                                                            \
-        v0 = ROTATE_LANES(v0, 32);                                                                 \
-        v2 += v3;                                                                                  \
-        v3 = ROTATE_LANES(v3, 16) ^ v2;                                                            \
-        v0 += v3;                                                                                  \
-        v3 = ROTATE_LANES(v3, 21) ^ v0;                                                            \
-        v2 += v1;                                                                                  \
-        v1 = ROTATE_LANES(v1, 17) ^ v2;                                                            \
-        v2 = ROTATE_LANES(v2, 32);                                                                 \
+        (v)[0] += (v)[1];                                                                          \
+        (v)[1] = ROTATE_LANES((v)[1], 13) ^ (v)[0];                                                \
+        (v)[0] = ROTATE_LANES((v)[0], 32);                                                         \
+        (v)[2] += (v)[3];                                                                          \
+        (v)[3] = ROTATE_LANES((v)[3], 16) ^ (v)[2];                                                \
+        (v)[0] += (v)[3];                                                                          \
+        (v)[3] = ROTATE_LANES((v)[3], 21) ^ (v)[0];                                                \
+        (v)[2] += (v)[1];                                                                          \
+        (v)[1] = ROTATE_LANES((v)[1], 17) ^ (v)[2];                                                \
+        (v)[2] = ROTATE_LANES((v)[2], 32);                                                         \
     } while (0)
 
-/* Inlined into one function per instruction set, and compiled for that one. */
-__attribute__((always_inline)) static inline void hash_lanes(const struct lane_messages *messages,
-                                                             uint64_t hashes[LANES])
+/* One word of each message, from the same place, straight into a register: eight small stores that
+ * one large load reads back would wait for each other. */
+#define GATHER(inputs, at)                                                                         \
+    ((lanes){load_lane(inputs, 0, at), load_lane(inputs, 1, at), load_lane(inputs, 2, at),         \
+             load_lane(inputs, 3, at), load_lane(inputs, 4, at), load_lane(inputs, 5, at),         \
+             load_lane(inputs, 6, at), load_lane(inputs, 7, at)})
+
+#define GATHER_KEY(inputs, word)                                                                   \
+    ((lanes){(inputs)[0].key[word], (inputs)[1].key[word], (inputs)[2].key[word],                  \
+             (inputs)[3].key[word], (inputs)[4].key[word], (inputs)[5].key[word],                  \
+             (inputs)[6].key[word], (inputs)[7].key[word]})
+
+#define ALWAYS_INLINE __attribute__((always_inline)) static inline
+
+ALWAYS_INLINE uint64_t load_lane(const struct siphash_input *inputs, size_t lane, size_t at)
 {
-    lanes v0 = messages->key[0] ^ INIT_0;
-    lanes v1 = messages->key[1] ^ INIT_1;
-    lanes v2 = messages->key[0] ^ INIT_2;
-    lanes v3 = messages->key[1] ^ INIT_3;
-    for (size_t i = 0; i < messages->block_count_max; i++) {
-        lanes old0 = v0, old1 = v1, old2 = v2, old3 = v3;
-        v3 ^= messages->word[i];
-        ROUND_LANES(v0, v1, v2, v3);
-        v0 ^= messages->word[i];
-        if (!messages->same_length) { // a lane whose message is over keeps what it had
-            lanes live = (lanes)(messages->block_count > i);
-            v0 = (v0 & live) | (old0 & ~live);
-            v1 = (v1 & live) | (old1 & ~live);
-            v2 = (v2 & live) | (old2 & ~live);
-            v3 = (v3 & live) | (old3 & ~live);
-        }
-    }
-    v2 ^= 0xff;
-    ROUND_LANES(v0, v1, v2, v3);
-    ROUND_LANES(v0, v1, v2, v3);
-    ROUND_LANES(v0, v1, v2, v3);
-    lanes hash = v0 ^ v1 ^ v2 ^ v3;
+    return load_word((const unsigned char *)inputs[lane].bytes + at);
+}
+
+ALWAYS_INLINE void start_lanes(lanes v[4], const struct siphash_input *inputs)
+{
+    lanes key0 = GATHER_KEY(inputs, 0);
+    lanes key1 = GATHER_KEY(inputs, 1);
+    v[0] = key0 ^ INIT_0;
+    v[1] = key1 ^ INIT_1;
+    v[2] = key0 ^ INIT_2;
+    v[3] = key1 ^ INIT_3;
+}
+
+ALWAYS_INLINE void end_lanes(lanes v[4], uint64_t hashes[LANES])
+{
+    v[2] ^= 0xff;
+    ROUND_LANES(v);
+    ROUND_LANES(v);
+    ROUND_LANES(v);
+    lanes hash = v[0] ^ v[1] ^ v[2] ^ v[3];
     memcpy(hashes, &hash, sizeof hash);
 }
 
-__attribute__((target("avx512f"))) static void
-hash_lanes_avx512(const struct lane_messages *messages, uint64_t hashes[LANES])
+/* Messages of one length, at least 8 bytes: the usual case. */
+ALWAYS_INLINE void hash_same(const struct siphash_input *inputs, size_t length,
+                             uint64_t hashes[LANES])
 {
-    hash_lanes(messages, hashes);
+    lanes v[4];
+    start_lanes(v, inputs);
+    for (size_t at = 0; at + 8 <= length; at += 8) {
+        lanes word = GATHER(inputs, at);
+        v[3] ^= word;
+        ROUND_LANES(v);
+        v[0] ^= word;
+    }
+    lanes last = {0};
+    if (length % 8 != 0) {
+        last = GATHER(inputs, length - 8) >> (8 * (8 - length % 8));
+    }
+    last |= (uint64_t)length << 56;
+    v[3] ^= last;
+    ROUND_LANES(v);
+    v[0] ^= last;
+    end_lanes(v, hashes);
 }
 
-__attribute__((target("avx2"))) static void hash_lanes_avx2(const struct lane_messages *messages,
+/* Messages of different lengths: turned on their side in memory first. */
+ALWAYS_INLINE void hash_mixed(const struct siphash_input *inputs, uint64_t hashes[LANES])
+{
+    uint64_t words[LANE_BLOCKS_MAX][LANES];
+    uint64_t block_counts[LANES];
+    size_t block_count_max = 0;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        size_t whole = inputs[lane].length / 8;
+        for (size_t i = 0; i < whole; i++) {
+            words[i][lane] = load_lane(inputs, lane, 8 * i);
+        }
+        words[whole][lane] = last_block(inputs[lane].bytes, inputs[lane].length);
+        block_counts[lane] = whole + 1;
+        block_count_max = whole + 1 > block_count_max ? whole + 1 : block_count_max;
+    }
+    lanes v[4];
+    lanes block_count;
+    memcpy(&block_count, block_counts, sizeof block_count);
+    start_lanes(v, inputs);
+    for (size_t i = 0; i < block_count_max; i++) {
+        lanes before[4] = {v[0], v[1], v[2], v[3]};
+        lanes live = (lanes)(block_count > i); // a lane whose message is over keeps what it had
+        lanes word;
+        memcpy(&word, words[i], sizeof word);
+        word &= live; // what stands there for the others was never written
+        v[3] ^= word;
+        ROUND_LANES(v);
+        v[0] ^= word;
+        for (size_t j = 0; j < 4; j++) {
+            v[j] = (v[j] & live) | (before[j] & ~live);
+        }
+    }
+    end_lanes(v, hashes);
+}
+
+ALWAYS_INLINE void hash_lanes(const struct siphash_input *inputs, uint64_t hashes[LANES])
+{
+    size_t length = inputs[0].length;
+    bool same_length = length >= 8;
+    for (size_t lane = 1; lane < LANES; lane++) {
+        same_length &= inputs[lane].length == length;
+    }
+    if (same_length) {
+        hash_same(inputs, length, hashes);
+    } else {
+        hash_mixed(inputs, hashes);
+    }
+}
+
+/* The same code for each instruction set. */
+__attribute__((target("avx512f"))) static void hash_lanes_avx512(const struct siphash_input *inputs,
+                                                                 uint64_t hashes[LANES])
+{
+    hash_lanes(inputs, hashes);
+}
+
+__attribute__((target("avx2"))) static void hash_lanes_avx2(const struct siphash_input *inputs,
                                                             uint64_t hashes[LANES])
 {
-    hash_lanes(messages, hashes);
+    hash_lanes(inputs, hashes);
 }
 
 static bool fit_lanes(const struct siphash_input *inputs)
@@ -214,13 +266,13 @@ void siphash13_many(const struct siphash_input *inputs, uint64_t *hashes, size_t
 {
     bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
     bool has_lanes = has_avx512 || __builtin_cpu_supports("avx2") != 0;
-    struct lane_messages messages;
     while (has_lanes && count >= LANES) {
         if (!fit_lanes(inputs)) {
             siphash13_many_plain(inputs, hashes, LANES);
+        } else if (has_avx512) {
+            hash_lanes_avx512(inputs, hashes);
         } else {
-            load_lanes(&messages, inputs);
-            (has_avx512 ? hash_lanes_avx512 : hash_lanes_avx2)(&messages, hashes);
+            hash_lanes_avx2(inputs, hashes);
         }
         inputs += LANES;
         hashes += LANES;

@@ -87,23 +87,26 @@ static uint64_t probe_count(const struct table *table)
                                                        : TABLE_PROBE_LINES_MAX;
 }
 
-/* Looks for the key in one line. */
+/* Looks for the key in one line. Which slot it is in is chance, so that is computed and not branched
+ * on: a wrong guess would throw away all that the processor does while it waits for the line. */
 static inline bool look(struct line *line, uint64_t hash, struct found *found)
 {
-    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-        if (load_acquire(&line->tags[i]) != hash) { // A1: sees the state that R1 follows
-            continue;
-        }
-        found->line = line;
-        found->state = &line->states[i];
-        found->seen = load_bucket(found->state);
-        /* The second look. Acquire, though nothing follows: it may not move up. */
-        if (load_acquire(&line->tags[i]) == hash
-            && (found->seen.word & BUCKET_OWNER_MASK) == table_owner_of(hash)) {
-            return true;
-        }
+    size_t slot = 0;
+    bool is_here = false;
+    for (size_t i = 0; i < TABLE_LINE_SLOTS; i++) {
+        bool is_this = load_acquire(&line->tags[i]) == hash; // A1: sees the state that R1 follows
+        slot |= i & -(size_t)is_this;
+        is_here |= is_this;
     }
-    return false;
+    if (!is_here) {
+        return false;
+    }
+    found->line = line;
+    found->state = &line->states[slot];
+    found->seen = load_bucket(found->state);
+    /* The second look. Acquire, though nothing follows: it may not move up. */
+    return load_acquire(&line->tags[slot]) == hash
+           && (found->seen.word & BUCKET_OWNER_MASK) == table_owner_of(hash);
 }
 
 /* Looks wherever the key can be. */
@@ -352,25 +355,33 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
     }
 }
 
-/* Decides, hoping to find the bucket in `line`: the short way of a take. */
-static inline void decide_near(struct table *table, const struct weir_request *request,
-                               struct line *line, uint64_t hash, uint64_t home, uint64_t now_ns,
-                               struct weir_decision *decision)
+/* What is known of a request on its way through a batch. */
+struct step {
+    uint64_t hash;
+    uint64_t home;
+    struct line *line; // where the key probably lives
+};
+
+/* Decides, hoping to find the bucket where the step says: the short way of a take. */
+__attribute__((always_inline)) static inline void
+decide_step(struct table *table, const struct weir_request *request, const struct step *step,
+            uint64_t now_ns, struct weir_decision *decision)
 {
     const struct weir_limit *limit = &request->rule->limit;
     struct found found;
-    if (__builtin_expect(request->operation != WEIR_TAKE || !look(line, hash, &found), 0)) {
-        decide_anywhere(table, request, hash, home, now_ns, decision);
-        return;
+    if (__builtin_expect(request->operation == WEIR_TAKE && look(step->line, step->hash, &found),
+                         1)) {
+        struct charge charge = charge_of(limit, request->cost_micro);
+        struct outcome outcome = bucket_take(found.seen, limit, &charge, now_ns);
+        bool is_change = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
+        if (!is_change
+            || cas_bucket(found.state, found.seen,
+                          bucket_with_moment(found.seen, outcome.moment))) {
+            bucket_answer_take(decision, limit, &charge, outcome, now_ns);
+            return;
+        }
     }
-    struct charge charge = charge_of(limit, request->cost_micro);
-    struct outcome outcome = bucket_take(found.seen, limit, &charge, now_ns);
-    bool is_change = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
-    if (is_change && !commit(&found, outcome.moment)) {
-        decide_anywhere(table, request, hash, home, now_ns, decision);
-        return;
-    }
-    bucket_answer_take(decision, limit, &charge, outcome, now_ns);
+    decide_anywhere(table, request, step->hash, step->home, now_ns, decision);
 }
 
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
@@ -392,57 +403,76 @@ static void fetch(const void *line)
     __builtin_prefetch(line, 0, 3); // for reading: a refusal must not take the line from others
 }
 
-/* Where the key probably lives: at home, or where a hint says. Free of branches, and a guess: whoever
- * uses it looks properly. */
-static inline struct line *guess_line(const struct table *table, uint64_t hash, uint64_t home)
+/* Sends for the home line. */
+static inline void start_step(const struct table *table, struct step *step, uint64_t hash)
 {
-    const struct line *line = &table->lines[home];
-    uint64_t distance = displaced_distance(load_relaxed(&line->displaced), hash);
-    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-        distance = load_relaxed(&line->tags[i]) == hash ? 0 : distance;
-    }
-    return probe_line(table, home, distance);
+    step->hash = tag_of(hash);
+    step->home = table_home_of(table, step->hash);
+    step->line = &table->lines[step->home];
+    fetch(step->line);
 }
 
-/* Up to TABLE_BATCH requests: hash all, fetch all lines, then decide one after the other. Waiting
- * for memory is most of the price of a decision, and so it is paid once for all of them. */
-static void decide_batch(struct table *table, const struct weir_request *requests,
-                         struct weir_decision *decisions, size_t count, uint64_t *now_ns)
+/* Guesses where the key lives, at home or where a hint says, and sends for that line. Free of
+ * branches; whoever uses the guess looks properly. */
+static inline void guess_step(const struct table *table, struct step *step)
 {
-    struct siphash_input inputs[TABLE_BATCH];
-    uint64_t hashes[TABLE_BATCH];
-    uint64_t homes[TABLE_BATCH];
+    uint64_t distance = displaced_distance(load_relaxed(&step->line->displaced), step->hash);
+    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+        bool is_here = load_relaxed(&step->line->tags[i]) == step->hash;
+        distance &= (uint64_t)is_here - 1;
+    }
+    step->line = probe_line(table, step->home, distance);
+    fetch(step->line);
+}
+
+static void start_steps(const struct table *table, const struct weir_request *requests,
+                        struct step *steps, size_t count)
+{
+    struct siphash_input inputs[TABLE_GROUP];
+    uint64_t hashes[TABLE_GROUP];
     for (size_t i = 0; i < count; i++) {
         const struct weir_request *request = &requests[i];
         inputs[i] = (struct siphash_input){request->rule->hash_key, request->key, request->key_len};
     }
     siphash13_many(inputs, hashes, count);
     for (size_t i = 0; i < count; i++) {
-        hashes[i] = tag_of(hashes[i]);
-        homes[i] = table_home_of(table, hashes[i]);
-        fetch(&table->lines[homes[i]]);
+        start_step(table, &steps[i], hashes[i]);
+    }
+}
+
+/* Up to TABLE_BATCH requests. Waiting for memory is most of the price of a decision, so it is paid
+ * for all of them at once: the lines are sent for before the first is looked at, and a displaced
+ * bucket's own line is sent for TABLE_GROUP requests before it is decided on. */
+static void decide_batch(struct table *table, const struct weir_request *requests,
+                         struct weir_decision *decisions, size_t count, uint64_t *now_ns)
+{
+    struct step steps[TABLE_BATCH];
+    for (size_t i = 0; i < count; i += TABLE_GROUP) {
+        size_t some = count - i < TABLE_GROUP ? count - i : TABLE_GROUP;
+        start_steps(table, requests + i, steps + i, some);
     }
     if (*now_ns == STORE_NOW) {
         *now_ns = weir_clock_now_ns();
     }
-    struct line *lines[TABLE_BATCH];
-    for (size_t i = 0; i < count; i++) {
-        lines[i] = guess_line(table, hashes[i], homes[i]);
-        fetch(lines[i]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        decide_near(table, &requests[i], lines[i], hashes[i], homes[i], *now_ns, &decisions[i]);
+    for (size_t i = 0; i < count + TABLE_GROUP; i++) {
+        if (i < count) {
+            guess_step(table, &steps[i]);
+        }
+        if (i >= TABLE_GROUP) {
+            size_t j = i - TABLE_GROUP;
+            decide_step(table, &requests[j], &steps[j], *now_ns, &decisions[j]);
+        }
     }
 }
 
 static void decide_one(struct table *table, const struct weir_request *request,
                        struct weir_decision *decision, uint64_t now_ns)
 {
-    uint64_t hash = tag_of(siphash13(request->rule->hash_key, request->key, request->key_len));
-    uint64_t home = table_home_of(table, hash);
-    fetch(&table->lines[home]);
+    struct step step;
+    start_step(table, &step, siphash13(request->rule->hash_key, request->key, request->key_len));
     now_ns = now_ns == STORE_NOW ? weir_clock_now_ns() : now_ns;
-    decide_near(table, request, guess_line(table, hash, home), hash, home, now_ns, decision);
+    guess_step(table, &step);
+    decide_step(table, request, &step, now_ns, decision);
 }
 
 static void table_decide(struct store *store, const struct weir_request *requests,

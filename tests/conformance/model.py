@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: MIT
+"""The reference model: what weir has to answer, as slow and as obvious as can be.
+
+A bucket is a level and the moment at which that level was true, both exact fractions. It drains
+N units per P nanoseconds and holds at most C units:
+
+    level now = max(0, level - (now - moment) * N / P)
+
+and a take of c units is allowed if and only if  level now + c <= C.  A reading older than the moment
+makes `now - moment` negative, so it sees a fuller bucket. Nothing here knows the C code: not its
+state, not its rounding, not its parser.
+
+    python3 tests/conformance/model.py FILE.vec     prints every step with its whole answer
+"""
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+
+MICRO = 10**6
+UNITS_MAX = 10**12
+SPAN_MAX_NS = 36525 * 86400 * 10**9  # 100 years
+NUMERATOR_MAX = 2**40 - 1
+TEXT_MAX = 256
+
+UNIT_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+    "w": 7 * 86400 * 10**9,
+}
+
+
+class Refused(Exception):
+    """A text that is no limit: `reason` is syntax, range or inexact; `offset` says where."""
+
+    def __init__(self, reason, offset):
+        super().__init__(f"{reason} at {offset}")
+        self.reason = reason
+        self.offset = offset
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`rate` in units per nanosecond and `capacity` in units."""
+
+    rate: Fraction
+    capacity: Fraction
+    on_full: str = "refuse"
+
+    @property
+    def identity(self):
+        """What makes two limits' buckets the same: policy words do not."""
+        return (self.rate, self.capacity)
+
+    @property
+    def denominator(self):
+        """A moment under this limit is a whole number of so many parts of a nanosecond."""
+        return (self.rate * MICRO).numerator
+
+    def check(self):
+        """Refuses what cannot be represented: DESIGN's bounds, on the numbers together."""
+        if self.denominator > NUMERATOR_MAX:
+            raise Refused("inexact", 0)
+        if self.capacity / self.rate > SPAN_MAX_NS:
+            raise Refused("range", 0)
+        return self
+
+
+def parse_decimal(text, at):
+    """A decimal number of at most six places at text[at:]: its value, and where it ends."""
+    match = re.compile(r"([0-9]+)(\.([0-9]*))?").match(text, at)
+    if not match:
+        raise Refused("syntax", at)
+    whole, point, places = match.groups()
+    if int(whole) > UNITS_MAX:
+        raise Refused("range", at)
+    if point is not None and places == "":
+        raise Refused("syntax", match.end())
+    if len(places or "") > 6:
+        raise Refused("inexact", match.end(2) - len(places) + 6)
+    value = Fraction(match.group())
+    if value > UNITS_MAX:
+        raise Refused("range", at)
+    return value, match.end()
+
+
+def parse_positive(text, at):
+    value, end = parse_decimal(text, at)
+    if value == 0:
+        raise Refused("range", at)
+    return value, end
+
+
+def parse_cost(text):
+    """A cost in units."""
+    value, end = parse_decimal(text, 0)
+    if end != len(text):
+        raise Refused("syntax", end)
+    return value
+
+
+def parse_period(text, at):
+    digits = re.compile(r"[0-9]*").match(text, at).group()
+    count = int(digits or "1")
+    if count == 0 or count > SPAN_MAX_NS:
+        raise Refused("range", at)
+    word_at = at + len(digits)
+    word = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, word_at).group()
+    if word not in UNIT_NS:
+        raise Refused("syntax", word_at)
+    if count * UNIT_NS[word] > SPAN_MAX_NS:
+        raise Refused("range", at)
+    return count * UNIT_NS[word], word_at + len(word)
+
+
+def parse_option(text, at, options):
+    """One name=value; returns where it ends."""
+    word = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
+    name = "capacity" if word == "burst" else word
+    if name not in ("capacity", "on_full"):
+        raise Refused("syntax", at)
+    value_at = at + len(word) + 1
+    if text[value_at - 1 : value_at] != "=":
+        raise Refused("syntax", value_at - 1)
+    if name in options:
+        raise Refused("syntax", at)
+    if name == "capacity":
+        options[name], end = parse_positive(text, value_at)
+        return end
+    policy = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, value_at).group()
+    if policy not in ("refuse", "allow"):
+        raise Refused("syntax", value_at)
+    options[name] = policy
+    return value_at + len(policy)
+
+
+def skip_spaces(text, at):
+    return at + len(text[at:]) - len(text[at:].lstrip(" "))
+
+
+def parse_limit(text):
+    """[bucket] COUNT/[N]UNIT [capacity=C] [on_full=refuse|allow]"""
+    if len(text) > TEXT_MAX:
+        raise Refused("range", TEXT_MAX)
+    at = skip_spaces(text, 0)
+    kind = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
+    if kind not in ("", "bucket"):
+        raise Refused("syntax", at)
+    if kind:
+        if text[at + len(kind) :][:1] != " ":
+            raise Refused("syntax", at + len(kind))
+        at = skip_spaces(text, at + len(kind))
+    count, at = parse_positive(text, at)
+    if text[at : at + 1] != "/":
+        raise Refused("syntax", at)
+    period_ns, at = parse_period(text, at + 1)
+    options = {}
+    while at < len(text):
+        if text[at] != " ":
+            raise Refused("syntax", at)
+        at = skip_spaces(text, at)
+        if at < len(text):
+            at = parse_option(text, at, options)
+    capacity = options.get("capacity", max(count, Fraction(1)))
+    return Limit(count / period_ns, capacity, options.get("on_full", "refuse")).check()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Times in nanoseconds, None where there is none; amounts are exact fractions."""
+
+    verdict: str
+    capacity: int
+    remaining: int
+    retry_after: int | None
+    reset_after: int
+    level: Fraction
+    spill: Fraction = Fraction(0)
+    full: bool = False
+    live: bool = False
+
+
+class Bucket:
+    """One key's level, and when it was that."""
+
+    def __init__(self):
+        self.level = Fraction(0)
+        self.moment = 0
+        self.limit = None  # under which the level was written
+
+    def level_at(self, limit, now):
+        if self.limit is not None and self.limit != limit:
+            return self._level_under_other_numbers(limit, now)
+        return max(Fraction(0), self.level - (now - self.moment) * limit.rate)
+
+    def _level_under_other_numbers(self, limit, now):
+        """When the numbers change the time until empty stays; the part of a nanosecond in it is kept
+        as a count of the former denominator's parts, and counts as a whole nanosecond where the new
+        denominator has no such count."""
+        empty_at = self.moment + self.level / self.limit.rate
+        whole = math.floor(empty_at)
+        parts = (empty_at - whole) * self.limit.denominator
+        if parts >= limit.denominator:
+            empty_at = Fraction(whole + 1)
+        else:
+            empty_at = whole + parts / limit.denominator
+        return max(Fraction(0), (empty_at - now) * limit.rate)
+
+    def _set(self, limit, now, level):
+        self.level = level
+        self.moment = now
+        self.limit = limit
+
+    def _answer(self, limit, verdict, level, retry_after=None, **more):
+        return Answer(
+            verdict=verdict,
+            capacity=math.floor(limit.capacity),
+            remaining=max(0, math.floor(limit.capacity - level)),
+            retry_after=retry_after,
+            reset_after=math.ceil(level / limit.rate),
+            level=level,
+            **more,
+        )
+
+    def take(self, limit, cost, now, charge=True):
+        level = self.level_at(limit, now)
+        if cost == 0:
+            return self._answer(limit, "allowed", level)
+        if cost > limit.capacity:
+            return self._answer(limit, "never", level)
+        if level + cost > limit.capacity:
+            wait = math.ceil((level + cost - limit.capacity) / limit.rate)
+            return self._answer(limit, "limited", level, retry_after=wait)
+        if charge:
+            self._set(limit, now, level + cost)
+        return self._answer(limit, "allowed", level + cost)
+
+    def can_take(self, limit, cost, now):
+        return self.take(limit, cost, now, charge=False)
+
+    def fill(self, limit, cost, now):
+        level = self.level_at(limit, now)
+        fits = min(cost, max(Fraction(0), limit.capacity - level))
+        if fits > 0:
+            level += fits
+            self._set(limit, now, level)
+        return self._answer(limit, "allowed", level, spill=cost - fits,
+                            full=level >= limit.capacity)
+
+    def refund(self, limit, cost, now):
+        level = self.level_at(limit, now)
+        if cost > 0 and level > 0:
+            level = max(Fraction(0), level - cost)
+            self._set(limit, now, level)
+        return self._answer(limit, "allowed", level)
+
+    def show(self, limit, now):
+        level = self.level_at(limit, now)
+        return self._answer(limit, "allowed", level, live=level > 0)
+
+    def reset(self, limit, now):
+        level = self.level_at(limit, now)
+        if level > 0:
+            self._set(limit, now, Fraction(0))
+        return self._answer(limit, "allowed", Fraction(0), live=level > 0)
+
+
+def seconds(ns):
+    """CL.THROTTLE's whole seconds, rounded up; -1 for none."""
+    return -1 if ns is None else math.ceil(Fraction(ns, 10**9))
+
+
+class World:
+    """All buckets by their identity."""
+
+    def __init__(self):
+        self.buckets = {}
+
+    def bucket(self, identity, key):
+        return self.buckets.setdefault((identity, key), Bucket())
+
+    def decide(self, operation, limit, identity, key, cost, now):
+        bucket = self.bucket(identity, key)
+        if operation in ("show", "reset"):
+            return getattr(bucket, operation)(limit, now)
+        return getattr(bucket, operation)(limit, cost, now)
+
+    def throttle(self, key, max_burst, count, period, quantity, now):
+        """CL.THROTTLE: limited, limit, remaining, retry_after, reset_after. The key alone is the
+        identity; a negative quantity gives back."""
+        limit = Limit(Fraction(count, period * 10**9), Fraction(max_burst + 1)).check()
+        bucket = self.bucket("throttle", key)
+        if quantity < 0:
+            answer = bucket.refund(limit, Fraction(-quantity), now)
+        else:
+            answer = bucket.take(limit, Fraction(quantity), now)
+        limited = 0 if answer.verdict == "allowed" else 1
+        return (limited, answer.capacity, answer.remaining, seconds(answer.retry_after),
+                seconds(answer.reset_after))
+
+
+def main():
+    import vectors
+
+    for path in sys.argv[1:]:
+        for case in vectors.read(path):
+            print(f"case {case.title}")
+            world = World()
+            for step in case.steps:
+                print(f"  {step.text}\n      = {step.run(world)}")
+
+
+if __name__ == "__main__":
+    main()

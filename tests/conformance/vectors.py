@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""Reads conformance vectors (see README.md for their language) and compares answers with them."""
+
+import glob
+import os
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import model
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
+VERDICTS = ("allowed", "limited", "never")
+DURATIONS = ("retry_after", "reset_after")
+AMOUNTS = ("level", "spill")
+COUNTS = ("capacity", "remaining")
+FLAGS = ("full", "live")
+
+
+class BadVector(Exception):
+    """The file itself is wrong."""
+
+
+def parse_duration(text):
+    """Whole nanoseconds of `1.5s`, `100ms`, `0`, or a bare number of nanoseconds; None for `none`."""
+    if text == "none":
+        return None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-z]*)", text)
+    if not match or match.group(2) not in (*model.UNIT_NS, ""):
+        raise BadVector(f"'{text}' is no time")
+    ns = Fraction(match.group(1)) * model.UNIT_NS[match.group(2) or "ns"]
+    if ns.denominator != 1:
+        raise BadVector(f"'{text}' is no whole number of nanoseconds")
+    return int(ns)
+
+
+def parse_value(name, text):
+    if name in DURATIONS:
+        return parse_duration(text)
+    if name in AMOUNTS:
+        return Fraction(text)
+    if name in COUNTS:
+        return int(text)
+    if name in FLAGS and text in ("yes", "no"):
+        return text == "yes"
+    raise BadVector(f"'{name}={text}' is no expectation")
+
+
+def differences(expected, got):
+    """What of `expected` (a dict) the answer does not say: (name, expected, got)."""
+    return [(name, value, got[name]) for name, value in expected.items() if got[name] != value]
+
+
+@dataclass
+class Step:
+    """One line that asks for something. `run(world)` asks a model and returns a dict of answers."""
+
+    where: str
+    text: str
+    expected: dict
+
+    def check(self, got):
+        for name, value, seen in differences(self.expected, got):
+            raise AssertionError(f"{self.where}: {self.text}\n  expected {name}={value}, got {seen}")
+
+
+@dataclass
+class Decide(Step):
+    at: int
+    operation: str
+    limit: model.Limit
+    limit_text: str
+    name: str | None  # of a limit that keeps its buckets when its numbers change
+    key: str
+    cost: str
+
+    @property
+    def identity(self):
+        return self.name if self.name is not None else self.limit.identity
+
+    def run(self, world):
+        cost = model.parse_cost(self.cost)
+        return vars(world.decide(self.operation, self.limit, self.identity, self.key, cost, self.at))
+
+
+@dataclass
+class Repeat(Decide):
+    """The same take at regular instants; the answers are counted."""
+
+    every: int
+    times: int
+    each: int
+
+    def instants(self):
+        return [self.at + i * self.every for i in range(self.times) for _ in range(self.each)]
+
+    def run(self, world):
+        counts = dict.fromkeys(VERDICTS, 0)
+        cost = model.parse_cost(self.cost)
+        for now in self.instants():
+            answer = world.decide(self.operation, self.limit, self.identity, self.key, cost, now)
+            counts[answer.verdict] += 1
+        return counts
+
+
+@dataclass
+class Throttle(Step):
+    at: int
+    key: str
+    numbers: list
+
+    def run(self, world):
+        return {"reply": list(world.throttle(self.key, *self.numbers, self.at))}
+
+
+@dataclass
+class LimitText(Step):
+    """A limit's text that is accepted (and means the same as its canonical text) or refused."""
+
+    limit_text: str
+
+    def run(self, world):
+        try:
+            limit = model.parse_limit(self.limit_text)
+        except model.Refused as refused:
+            return {"refused": refused.reason, "offset": refused.offset, "same_as": None}
+        same = self.expected.get("same_as")
+        is_same = same is not None and model.parse_limit(same) == limit
+        return {"refused": None, "offset": None, "same_as": same if is_same else repr(limit)}
+
+
+@dataclass
+class Case:
+    """Steps that start with empty buckets. `where` is FILE:LINE."""
+
+    where: str
+    title: str
+    steps: list = field(default_factory=list)
+
+    @property
+    def is_late(self):
+        """True if some step's reading is older than one before it."""
+        latest = 0
+        for step in self.steps:
+            if getattr(step, "at", latest) < latest:
+                return True
+            latest = max(getattr(step, "at", 0), latest)
+            if isinstance(step, Repeat):
+                latest = step.instants()[-1]
+        return False
+
+    @property
+    def is_named(self):
+        return any(getattr(step, "name", None) is not None for step in self.steps)
+
+    @property
+    def last_ns(self):
+        return max((step.instants()[-1] if isinstance(step, Repeat) else getattr(step, "at", 0))
+                   for step in self.steps)
+
+
+class Reader:
+    """Goes over the lines of one file."""
+
+    def __init__(self):
+        self.cases = []
+        self.limits = {}  # NAME -> (Limit, text, name or None)
+        self.used = None
+
+    def statement(self, where, line):
+        words = line.split()
+        if words[0] == "case":
+            self.cases.append(Case(where, line[len("case") :].strip()))
+            self.limits = {}
+            return
+        if not self.cases:
+            raise BadVector("the first statement is a case")
+        if words[0] in ("limit", "named"):
+            text = line.split(None, 2)[2]
+            name = words[1] if words[0] == "named" else None
+            self.limits[words[1]] = (model.parse_limit(text), text, name)
+            self.used = words[1]
+        elif words[0] == "use":
+            self.used = words[1]
+        else:
+            self.cases[-1].steps.append(self.step(where, line))
+
+    def step(self, where, line):
+        question, arrow, answer = line.partition(" -> ")
+        if not arrow:
+            raise BadVector("no ' -> '")
+        verb = question.split()[0]
+        if verb in ("accept", "refuse"):
+            return self.limit_text(where, line, verb, question[len(verb) :].strip().strip('"'), answer)
+        words = question.split()
+        answers = answer.split()
+        if verb == "at" and words[2] == "throttle":
+            numbers = [int(word) for word in words[4:]]
+            numbers += [1] * (4 - len(numbers))
+            return Throttle(where, line, {"reply": [int(word) for word in answers]},
+                            parse_duration(words[1]), words[3], numbers)
+        if verb == "at":
+            return Decide(where, line, self.answers(words[2], answers), parse_duration(words[1]),
+                          *self.asked(words[2:]))
+        if verb == "from":
+            return self.repeat(where, line, words, answers)
+        raise BadVector(f"'{verb}' is no statement")
+
+    def limit_text(self, where, line, verb, text, answer):
+        if verb == "accept":
+            return LimitText(where, line, {"refused": None, "same_as": answer}, text)
+        reason, _, offset = answer.partition(" at ")
+        return LimitText(where, line, {"refused": reason, "offset": int(offset)}, text)
+
+    def asked(self, words):
+        operation, key, *cost = words
+        if operation not in OPERATIONS or len(cost) > 1:
+            raise BadVector(f"'{' '.join(words)}' is no question")
+        limit, text, name = self.limits[self.used]
+        return operation, limit, text, name, key, cost[0] if cost else "1"
+
+    @staticmethod
+    def answers(operation, words):
+        expected = {}
+        for word in words:
+            name, equals, value = word.partition("=")
+            if equals:
+                expected[name] = parse_value(name, value)
+            elif word in VERDICTS:
+                expected["verdict"] = word
+            else:
+                raise BadVector(f"'{word}' is no answer")
+        if not expected or ("verdict" not in expected and operation != "reset"):
+            raise BadVector("nothing is expected")
+        return expected
+
+    def repeat(self, where, line, words, answers):
+        """from START every STEP N times [M each] take KEY [COST] -> VERDICT=COUNT ..."""
+        if words[2] != "every" or words[5] != "times":
+            raise BadVector("from START every STEP N times [M each] ...")
+        each, rest = (int(words[6]), words[8:]) if words[7] == "each" else (1, words[6:])
+        expected = {verdict: int(count) for verdict, count in (w.split("=") for w in answers)}
+        expected = dict.fromkeys(VERDICTS, 0) | expected
+        return Repeat(where, line, expected, parse_duration(words[1]), *self.asked(rest),
+                      parse_duration(words[3]), int(words[4]), each)
+
+
+def read(path):
+    """The cases of one file."""
+    reader = Reader()
+    with open(path, encoding="ascii") as file:
+        for number, line in enumerate(file, 1):
+            line = line.split("#")[0].strip()
+            where = f"{os.path.relpath(path)}:{number}"
+            if not line:
+                continue
+            try:
+                reader.statement(where, line)
+            except (BadVector, model.Refused, KeyError, ValueError, IndexError) as error:
+                raise BadVector(f"{where}: {line}: {error!r}") from error
+    return reader.cases
+
+
+def all_cases():
+    paths = sorted(glob.glob(os.path.join(FOLDER, "*.vec")))
+    return [case for path in paths for case in read(path)]

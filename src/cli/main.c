@@ -7,10 +7,7 @@
 #include "cli/cli.h"
 
 const struct command *const COMMANDS[] = {
-    &EXPLAIN_COMMAND,
-    &HELP_COMMAND,
-    &VERSION_COMMAND,
-    NULL,
+    &SERVE_COMMAND, &EXPLAIN_COMMAND, &HELP_COMMAND, &VERSION_COMMAND, NULL,
 };
 
 const char *program_path = "weir";

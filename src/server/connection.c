@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/connection.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* After this much a worker's output buffer is given back to the allocator. */
+enum { OUTPUT_BYTES_KEPT = 1 << 20 };
+
+/* ---- lists: what each connection waits for ---- */
+
+static void list_remove(struct worker *worker, struct connection *connection)
+{
+    struct connection_list *list = &worker->lists[connection->wait];
+    if (connection->previous != NULL) {
+        connection->previous->next = connection->next;
+    } else {
+        list->first = connection->next;
+    }
+    if (connection->next != NULL) {
+        connection->next->previous = connection->previous;
+    } else {
+        list->last = connection->previous;
+    }
+}
+
+static void list_append(struct worker *worker, struct connection *connection, enum wait wait)
+{
+    struct connection_list *list = &worker->lists[wait];
+    connection->wait = (uint8_t)wait;
+    connection->next = NULL;
+    connection->previous = list->last;
+    if (list->last != NULL) {
+        list->last->next = connection;
+    } else {
+        list->first = connection;
+    }
+    list->last = connection;
+}
+
+/* From now on it waits for this. */
+static void wait_for(struct worker *worker, struct connection *connection, enum wait wait)
+{
+    list_remove(worker, connection);
+    connection->since_ns = worker->now_ns;
+    list_append(worker, connection, wait);
+}
+
+static void run_again_later(struct worker *worker, struct connection *connection)
+{
+    if (connection->is_again) {
+        return;
+    }
+    connection->is_again = true;
+    connection->again_next = NULL;
+    if (worker->again_last != NULL) {
+        worker->again_last->again_next = connection;
+    } else {
+        worker->again_first = connection;
+    }
+    worker->again_last = connection;
+}
+
+bool connection_any(const struct worker *worker)
+{
+    for (int wait = 0; wait < WAIT_COUNT; wait++) {
+        if (worker->lists[wait].first != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the end ---- */
+
+static void count_buffers(struct worker *worker, size_t before, size_t after)
+{
+    /* Relaxed: a bound, see state.h. Wraps round to a subtraction. */
+    (void)atomic_fetch_add_explicit(&worker->server->buffers_bytes, (uint64_t)after - before,
+                                    memory_order_relaxed);
+}
+
+static void release_input(struct worker *worker, struct connection *connection)
+{
+    count_buffers(worker, connection->input_capacity, 0);
+    free(connection->input);
+    connection->input = NULL;
+    connection->input_len = connection->input_capacity = 0;
+    connection->is_unread = false;
+}
+
+static void release_output(struct worker *worker, struct connection *connection)
+{
+    count_buffers(worker, connection->output_len, 0);
+    free(connection->output);
+    connection->output = NULL;
+    connection->output_at = connection->output_len = 0;
+}
+
+static const char *reason_label(enum close_reason reason)
+{
+    static const char *const labels[] = {
+#define CLOSE_REASON_ENTRY(name, label) [name] = label,
+        CLOSE_REASON_MAP(CLOSE_REASON_ENTRY)
+#undef CLOSE_REASON_ENTRY
+    };
+    return labels[reason];
+}
+
+/* Clients that are cut off are worth a line, those that leave are not. */
+static void log_close(struct worker *worker, const struct connection *connection,
+                      enum close_reason reason)
+{
+    struct server *server = worker->server;
+    uint64_t skipped = 0;
+    bool is_cut = reason != CLOSE_CLIENT && reason != CLOSE_PROTOCOL && reason != CLOSE_ERROR
+                  && reason != CLOSE_IDLE_TIMEOUT && reason != CLOSE_DRAIN;
+    if (!is_cut || !log_gate_pass(&server->cut_gate, worker->now_ns, &skipped)) {
+        return;
+    }
+    struct socket_address from = {.length = sizeof from.storage};
+    char name[ADDRESS_TEXT_BYTES_MAX] = "unknown";
+    if (getpeername(connection->fd, &from.any, &from.length) == 0) {
+        address_print(&from, name, sizeof name);
+    }
+    LOG(&server->log, LOG_WARN, "cut_off", log_text("reason", reason_label(reason)),
+        log_text("protocol", connection->engine->name), log_text("client", name),
+        log_number("skipped", skipped));
+}
+
+static void close_now(struct worker *worker, struct connection *connection,
+                      enum close_reason reason)
+{
+    log_close(worker, connection, reason);
+    connection->engine->close(connection->session);
+    (void)close(connection->fd); // leaves the poller by itself
+    connection->fd = -1;
+    list_remove(worker, connection);
+    release_input(worker, connection);
+    release_output(worker, connection);
+    if (connection->has_address) {
+        address_table_leave(worker->server->addresses, connection->address);
+    }
+    counter_add(&worker->stats.closed[reason], 1);
+    counter_add(&worker->stats.ended[connection->engine->protocol], 1);
+    /* Relaxed: a bound, see state.h. */
+    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
+    if (!connection->is_again) {
+        free(connection);
+    }
+}
+
+/* Everything is sent, and nothing more will be. If the client may still be sending, a close() now
+ * would answer its next packet with a reset, which can destroy the answers on their way: so the
+ * sending side closes first, and what arrives is thrown away for a moment. */
+static void finish(struct worker *worker, struct connection *connection)
+{
+    bool was_quiet = worker->now_ns - connection->active_ns > worker->timeouts_ns[WAIT_LINGER];
+    if (was_quiet || shutdown(connection->fd, SHUT_WR) != 0) {
+        close_now(worker, connection, connection->reason);
+        return;
+    }
+    release_input(worker, connection);
+    wait_for(worker, connection, WAIT_LINGER);
+    run_again_later(worker, connection); // an edge may be gone already
+}
+
+static void throw_input_away(struct worker *worker, struct connection *connection)
+{
+    ssize_t count = recv(connection->fd, worker->input, READ_BYTES, 0);
+    if (count > 0) {
+        run_again_later(worker, connection);
+    } else if (count == 0 || errno != EAGAIN) {
+        close_now(worker, connection, connection->reason);
+    }
+}
+
+/* ---- sending ---- */
+
+/* Keeps what the socket did not take. */
+static bool keep_output(struct worker *worker, struct connection *connection, size_t sent)
+{
+    struct buffer *output = &worker->output;
+    size_t rest = output->length - sent;
+    char *copy = malloc(rest);
+    if (copy == NULL) {
+        return false;
+    }
+    memcpy(copy, output->at + sent, rest);
+    count_buffers(worker, 0, rest);
+    connection->output = copy;
+    connection->output_at = 0;
+    connection->output_len = rest;
+    return poller_await_writable(&worker->poller, connection->fd, &connection->source);
+}
+
+/* Sends the answers of this batch with one write. False if the connection had to be closed. */
+static bool send_answers(struct worker *worker, struct connection *connection)
+{
+    struct buffer *output = &worker->output;
+    if (output->length == 0) {
+        return true;
+    }
+    ssize_t sent = send(connection->fd, output->at, output->length, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) {
+        close_now(worker, connection, CLOSE_ERROR);
+        return false;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    counter_add(&worker->stats.sent_bytes, taken);
+    if (taken < output->length && !keep_output(worker, connection, taken)) {
+        close_now(worker, connection, CLOSE_ERROR);
+        return false;
+    }
+    return true;
+}
+
+/* The worker's buffer for the next batch. */
+static void reset_output(struct worker *worker)
+{
+    if (worker->output.capacity > OUTPUT_BYTES_KEPT || worker->output.failed) {
+        buffer_fini(&worker->output);
+    }
+    worker->output.length = 0;
+}
+
+/* Sends what waits. True if all of it is gone; otherwise the connection waits on or is closed. */
+static bool send_waiting(struct worker *worker, struct connection *connection)
+{
+    size_t rest = connection->output_len - connection->output_at;
+    ssize_t sent =
+        send(connection->fd, connection->output + connection->output_at, rest, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) {
+        close_now(worker, connection, CLOSE_ERROR);
+        return false;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    counter_add(&worker->stats.sent_bytes, taken);
+    connection->output_at += taken;
+    if (taken < rest) {
+        return false;
+    }
+    release_output(worker, connection);
+    if (!poller_await_readable(&worker->poller, connection->fd, &connection->source)) {
+        close_now(worker, connection, CLOSE_ERROR);
+        return false;
+    }
+    return true;
+}
+
+/* ---- receiving ---- */
+
+static bool grow_input(struct worker *worker, struct connection *connection, size_t needed)
+{
+    if (needed <= connection->input_capacity) {
+        return true;
+    }
+    size_t capacity = connection->input_capacity > 0 ? connection->input_capacity : 64;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    char *input = realloc(connection->input, capacity);
+    if (input == NULL) {
+        return false;
+    }
+    count_buffers(worker, connection->input_capacity, capacity);
+    connection->input = input;
+    connection->input_capacity = capacity;
+    return true;
+}
+
+enum receive_result { RECEIVED, RECEIVED_NOTHING, RECEIVED_END, RECEIVE_FAILED };
+
+/* Reads once, behind what is already there of an incomplete request: a small beginning is copied
+ * to the worker's buffer, so that many small requests are read at once; a large one is read on in
+ * its own, so that it is not copied with every packet. */
+static enum receive_result receive(struct worker *worker, struct connection *connection,
+                                   struct bytes *input, bool *is_more)
+{
+    size_t before = connection->input_len;
+    size_t room = READ_BYTES;
+    char *at = worker->input;
+    if (before <= GATHER_BYTES) {
+        memcpy(at, connection->input != NULL ? connection->input : at, before);
+    } else {
+        if (!grow_input(worker, connection, before + GATHER_BYTES)) {
+            return RECEIVE_FAILED;
+        }
+        at = connection->input;
+        room = connection->input_capacity - before;
+    }
+    ssize_t count = recv(connection->fd, at + before, room, 0);
+    if (count <= 0) {
+        return count == 0 ? RECEIVED_END : errno == EAGAIN ? RECEIVED_NOTHING : RECEIVE_FAILED;
+    }
+    counter_add(&worker->stats.received_bytes, (uint64_t)count);
+    connection->active_ns = worker->now_ns;
+    *is_more = *is_more || (size_t)count == room;
+    *input = (struct bytes){at, before + (size_t)count};
+    return RECEIVED;
+}
+
+/* Keeps the input that the engine is not done with. */
+static bool keep_input(struct worker *worker, struct connection *connection, struct bytes rest)
+{
+    if (rest.length == 0) {
+        if (connection->input != NULL) {
+            release_input(worker, connection);
+        }
+        return true;
+    }
+    bool is_own =
+        rest.at >= connection->input && rest.at < connection->input + connection->input_capacity;
+    if (!is_own && !grow_input(worker, connection, rest.length)) {
+        return false;
+    }
+    memmove(connection->input, rest.at, rest.length);
+    connection->input_len = rest.length;
+    return true;
+}
+
+/* ---- one turn ---- */
+
+static enum wait idle_wait(const struct connection *connection)
+{
+    return connection->engine->protocol == PROTOCOL_RESP ? WAIT_RESP_IDLE : WAIT_HTTP_IDLE;
+}
+
+/* What it waits for from now on. `used`: whether a request was answered in this turn. */
+static void settle(struct worker *worker, struct connection *connection, bool used, bool is_more)
+{
+    if (worker->is_draining && !connection->is_unread && !connection->is_ending) {
+        connection->is_ending = true; // what was read is answered
+        connection->reason = CLOSE_DRAIN;
+    }
+    if (connection->output != NULL) {
+        if (connection->wait != WAIT_WRITE) {
+            wait_for(worker, connection, WAIT_WRITE);
+        }
+        return;
+    }
+    if (connection->is_ending) {
+        finish(worker, connection);
+        return;
+    }
+    enum wait wait = connection->input_len > 0 ? WAIT_REQUEST : idle_wait(connection);
+    if (wait != connection->wait || (wait == WAIT_REQUEST && used)) {
+        wait_for(worker, connection, wait);
+    }
+    if (is_more || connection->is_unread) {
+        run_again_later(worker, connection);
+    }
+}
+
+/* Feeds the engine, and sends what it answers. */
+static void answer(struct worker *worker, struct connection *connection, struct bytes input,
+                   bool is_more)
+{
+    struct service *service = &worker->service;
+    if (worker->server->options.test_clock) {
+        service->now_ns = test_clock_now_ns(&worker->server->test_clock);
+    }
+    size_t used = 0;
+    enum engine_state state =
+        connection->engine->feed(connection->session, service, input, &worker->output, &used);
+    assert(used <= input.length);
+
+    struct bytes rest = {input.at + used, input.length - used};
+    /* An engine that stopped because there was plenty to send has more to say to the same input. */
+    bool is_plenty = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY && used > 0;
+    if (state == ENGINE_CLOSE) {
+        connection->is_ending = true;
+        connection->reason = CLOSE_PROTOCOL;
+        rest.length = 0;
+    }
+    if (worker->output.failed) {
+        close_now(worker, connection, CLOSE_OUTPUT_MAX);
+    } else if (rest.length > ENGINE_INPUT_BYTES_MAX && !is_plenty) {
+        close_now(worker, connection, CLOSE_INPUT_MAX);
+    } else if (!keep_input(worker, connection, rest)) {
+        close_now(worker, connection, CLOSE_ERROR);
+    } else {
+        connection->is_unread = is_plenty && rest.length > 0;
+        if (send_answers(worker, connection)) {
+            /* Relaxed: a bound, see state.h. */
+            if ((connection->output != NULL || connection->input != NULL)
+                && atomic_load_explicit(&worker->server->buffers_bytes, memory_order_relaxed)
+                       > worker->server->options.buffers_bytes_max) {
+                close_now(worker, connection, CLOSE_BUFFERS_MAX);
+            } else {
+                settle(worker, connection, used > 0, is_more);
+            }
+        }
+    }
+    reset_output(worker);
+}
+
+void connection_run(struct worker *worker, struct connection *connection, bool is_hangup)
+{
+    if (connection->wait == WAIT_LINGER) {
+        throw_input_away(worker, connection);
+        return;
+    }
+    if (connection->output != NULL && !send_waiting(worker, connection)) {
+        return;
+    }
+    if (connection->is_ending) {
+        finish(worker, connection);
+        return;
+    }
+    connection->is_hangup = connection->is_hangup || is_hangup;
+    bool is_more = connection->is_hangup; // the end of the stream is behind the bytes
+    struct bytes input = {connection->input, connection->input_len};
+    if (connection->is_unread) {
+        answer(worker, connection, input, true);
+        return;
+    }
+    switch (receive(worker, connection, &input, &is_more)) {
+    case RECEIVED: answer(worker, connection, input, is_more); break;
+    case RECEIVED_NOTHING: settle(worker, connection, false, false); break;
+    case RECEIVED_END: close_now(worker, connection, CLOSE_CLIENT); break;
+    case RECEIVE_FAILED: close_now(worker, connection, CLOSE_ERROR); break;
+    }
+}
+
+bool connection_run_again(struct worker *worker)
+{
+    struct connection *last = worker->again_last; // whoever comes behind is of the next turn
+    while (worker->again_first != NULL) {
+        struct connection *connection = worker->again_first;
+        bool was_last = connection == last;
+        worker->again_first = connection->again_next;
+        if (worker->again_first == NULL) {
+            worker->again_last = NULL;
+        }
+        connection->is_again = false;
+        if (connection->fd < 0) {
+            free(connection);
+        } else {
+            worker_renew_clock(worker);
+            connection_run(worker, connection, false);
+        }
+        if (was_last) {
+            break;
+        }
+    }
+    return worker->again_first != NULL;
+}
+
+/* ---- time ---- */
+
+static void expire(struct worker *worker, struct connection *connection)
+{
+    static const enum close_reason reasons[WAIT_COUNT] = {[WAIT_RESP_IDLE] = CLOSE_IDLE_TIMEOUT,
+                                                          [WAIT_HTTP_IDLE] = CLOSE_IDLE_TIMEOUT,
+                                                          [WAIT_REQUEST] = CLOSE_HEADER_TIMEOUT,
+                                                          [WAIT_WRITE] = CLOSE_WRITE_TIMEOUT};
+    bool is_lingering = connection->wait == WAIT_LINGER;
+    close_now(worker, connection,
+              is_lingering ? (enum close_reason)connection->reason : reasons[connection->wait]);
+}
+
+/* An idle connection does not move in its list with every request, that would touch its
+ * neighbours' memory; only here it is seen that it was active meanwhile. So an idle connection ends
+ * between one and two timeouts after its last request. */
+static bool was_active(struct worker *worker, struct connection *connection)
+{
+    bool is_idle = connection->wait == WAIT_RESP_IDLE || connection->wait == WAIT_HTTP_IDLE;
+    if (!is_idle || connection->active_ns <= connection->since_ns) {
+        return false;
+    }
+    enum wait wait = connection->wait;
+    list_remove(worker, connection);
+    connection->since_ns = connection->active_ns;
+    list_append(worker, connection, wait);
+    return true;
+}
+
+uint64_t connection_expire(struct worker *worker)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (int wait = 0; wait < WAIT_COUNT; wait++) {
+        uint64_t timeout_ns = worker->timeouts_ns[wait];
+        struct connection *first;
+        while (timeout_ns > 0 && (first = worker->lists[wait].first) != NULL) {
+            uint64_t waited_ns = worker->now_ns - first->since_ns;
+            if (waited_ns < timeout_ns) {
+                uint64_t left_ns = timeout_ns - waited_ns;
+                next_ns = left_ns < next_ns ? left_ns : next_ns;
+                break;
+            }
+            if (!was_active(worker, first)) {
+                expire(worker, first);
+            }
+        }
+    }
+    return next_ns;
+}
+
+/* ---- the server ends ---- */
+
+void connection_drain_all(struct worker *worker)
+{
+    for (int wait = 0; wait < WAIT_LINGER; wait++) {
+        /* The list is taken off first: running a connection moves it to another one, or frees it. */
+        struct connection *last = worker->lists[wait].last;
+        while (worker->lists[wait].first != NULL) {
+            struct connection *connection = worker->lists[wait].first;
+            bool was_last = connection == last;
+            list_remove(worker, connection);
+            list_append(worker, connection, (enum wait)wait); // if it stays, it stays behind
+            connection_run(worker, connection, false);
+            if (was_last) {
+                break;
+            }
+        }
+    }
+}
+
+void connection_close_all(struct worker *worker)
+{
+    for (int wait = 0; wait < WAIT_COUNT; wait++) {
+        while (worker->lists[wait].first != NULL) {
+            struct connection *connection = worker->lists[wait].first;
+            bool is_owed = connection->output != NULL;
+            close_now(worker, connection, is_owed ? CLOSE_DRAIN_TIMEOUT : CLOSE_DRAIN);
+        }
+    }
+    (void)connection_run_again(worker); // frees those that were closed on that list
+}
+
+/* ---- the beginning ---- */
+
+void connection_reject(struct worker *worker, const struct engine_ops *engine, int fd,
+                       enum reject_reason reason)
+{
+    static const char *const words[PROTOCOL_COUNT] = {
+        [PROTOCOL_RESP] = "-ERR max number of clients reached\r\n",
+        [PROTOCOL_HTTP] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                          "Content-Length: 0\r\nConnection: close\r\n\r\n"};
+    static const char *const labels[] = {
+#define REJECT_REASON_ENTRY(name, label) [name] = label,
+        REJECT_REASON_MAP(REJECT_REASON_ENTRY)
+#undef REJECT_REASON_ENTRY
+    };
+    const char *text = words[engine->protocol];
+    (void)recv(fd, worker->input, READ_BYTES, MSG_DONTWAIT); // unread bytes would make it a reset
+    (void)send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)close(fd);
+    counter_add(&worker->stats.rejected[reason], 1);
+    uint64_t skipped = 0;
+    if (log_gate_pass(&worker->server->full_gate, worker->now_ns, &skipped)) {
+        LOG(&worker->server->log, LOG_WARN, "turned_away", log_text("reason", labels[reason]),
+            log_text("protocol", engine->name),
+            log_number("max_connections", worker->server->connections_max),
+            log_number("skipped", skipped));
+    }
+}
+
+/* Whether there is room for one more, which is then counted. */
+static bool enter(struct worker *worker, struct connection *connection,
+                  const struct socket_address *from, enum reject_reason *reason)
+{
+    struct server *server = worker->server;
+    /* Relaxed: a bound, see state.h. */
+    if (atomic_fetch_add_explicit(&server->connection_count, 1, memory_order_relaxed)
+        >= server->connections_max) {
+        *reason = REJECT_CONNECTIONS;
+    } else if (server->addresses != NULL && address_bytes(from, connection->address)
+               && !(connection->has_address =
+                        address_table_enter(server->addresses, connection->address))) {
+        *reason = REJECT_PER_ADDRESS;
+    } else if (!poller_add_connection(&worker->poller, connection->fd, &connection->source)) {
+        *reason = REJECT_MEMORY;
+    } else {
+        return true;
+    }
+    if (connection->has_address) {
+        address_table_leave(server->addresses, connection->address);
+    }
+    (void)atomic_fetch_sub_explicit(&server->connection_count, 1, memory_order_relaxed);
+    return false;
+}
+
+static void introduce(struct worker *worker, struct connection *connection,
+                      const struct listener *listener, const struct socket_address *from)
+{
+    struct peer peer = {0};
+    /* Relaxed: only unique. */
+    peer.id = 1 + atomic_fetch_add_explicit(&worker->server->next_id, 1, memory_order_relaxed);
+    peer.has_address = address_bytes(from, peer.address);
+    char name[ADDRESS_TEXT_BYTES_MAX];
+    address_print(from, name, sizeof name);
+    (void)snprintf(peer.name, sizeof peer.name, "%.*s", (int)sizeof peer.name - 1, name);
+    (void)snprintf(peer.local_name, sizeof peer.local_name, "%.*s", (int)sizeof peer.local_name - 1,
+                   listener->name);
+    connection->engine->open(connection->session, &peer);
+}
+
+void connection_admit(struct worker *worker, struct listener *listener, int fd,
+                      const struct socket_address *from)
+{
+    const struct engine_ops *engine = listener->engine;
+    enum reject_reason reason = REJECT_MEMORY;
+    struct connection *connection = calloc(1, sizeof *connection + engine->session_bytes);
+    if (connection == NULL) {
+        connection_reject(worker, engine, fd, reason);
+        return;
+    }
+    connection->source.kind = SOURCE_CONNECTION;
+    connection->fd = fd;
+    connection->engine = engine;
+    if (!enter(worker, connection, from, &reason)) {
+        free(connection);
+        connection_reject(worker, engine, fd, reason);
+        return;
+    }
+    introduce(worker, connection, listener, from);
+    connection->since_ns = worker->now_ns;
+    list_append(worker, connection, idle_wait(connection));
+    counter_add(&worker->stats.accepted[engine->protocol], 1);
+}

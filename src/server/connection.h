@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of one connection between a socket and an engine. README.md has the states in a table.
+ *
+ * A connection that waits for its next request owns this struct with the engine's session, and no
+ * buffer: it reads into the worker's, and answers from the worker's. What does not fit there has its
+ * own: the beginning of an incomplete request, and answers that the socket did not take. */
+#ifndef WEIR_SERVER_CONNECTION_H
+#define WEIR_SERVER_CONNECTION_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/engine.h"
+#include "server/listener.h"
+#include "server/worker.h"
+
+struct connection {
+    struct source source; // SOURCE_CONNECTION
+    int fd;               // -1: closed, and freed once it leaves the again-list
+    const struct engine_ops *engine;
+    struct connection *next, *previous; // in worker->lists[wait]
+    struct connection *again_next;
+    uint64_t since_ns;  // since when it waits for that
+    uint64_t active_ns; // when bytes arrived last
+
+    char *input; // the beginning of a request, or requests that are not answered yet
+    size_t input_len, input_capacity;
+    char *output; // what the socket did not take, from output_at on
+    size_t output_at, output_len;
+
+    uint8_t wait;     // enum wait
+    uint8_t reason;   // enum close_reason, once is_ending
+    bool is_ending;   // send what is there, then close
+    bool is_unread;   // `input` may hold complete requests: feed before reading
+    bool is_hangup;   // the other end will send no more: there is no second edge for that
+    bool is_again;    // on the again-list
+    bool has_address; // counted in server->addresses
+    uint8_t address[16];
+
+    alignas(16) char session[];
+};
+
+/* A new connection of this worker. Takes the fd over; if it has to turn it away, it says so to the
+ * client in its protocol's words. */
+void connection_admit(struct worker *worker, struct listener *listener, int fd,
+                      const struct socket_address *from);
+
+/* Turns a socket away without a connection. */
+void connection_reject(struct worker *worker, const struct engine_ops *engine, int fd,
+                       enum reject_reason reason);
+
+/* One turn: send what waits, read once, answer, write once. May free the connection. */
+void connection_run(struct worker *worker, struct connection *connection, bool is_hangup);
+
+/* The turn of those that had more to do. True if some still have. */
+bool connection_run_again(struct worker *worker);
+
+/* Closes those whose time is up, and says how long from now the next one has: UINT64_MAX if there
+ * is none. */
+uint64_t connection_expire(struct worker *worker);
+
+/* The server ends: answers what has been read of every connection, and closes them. */
+void connection_drain_all(struct worker *worker);
+
+/* Closes whatever is left. */
+void connection_close_all(struct worker *worker);
+
+bool connection_any(const struct worker *worker);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The body of /metrics: Prometheus's text format 0.0.4. Label values are a fixed, small set: never
+ * a key, never an address. docs/operate.md lists what each metric is good for. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "server/process.h"
+#include "server/service.h"
+#include "server/totals.h"
+#include "weir/clock.h"
+#include "weir/version.h"
+
+static const char *const PROTOCOLS[PROTOCOL_COUNT] = {
+    [PROTOCOL_RESP] = "resp", [PROTOCOL_HTTP] = "http"};
+
+static const char *const CLOSE_LABELS[CLOSE_REASON_COUNT] = {
+#define CLOSE_REASON_ENTRY(name, label) [name] = label,
+    CLOSE_REASON_MAP(CLOSE_REASON_ENTRY)
+#undef CLOSE_REASON_ENTRY
+};
+
+static const char *const REJECT_LABELS[REJECT_REASON_COUNT] = {
+#define REJECT_REASON_ENTRY(name, label) [name] = label,
+    REJECT_REASON_MAP(REJECT_REASON_ENTRY)
+#undef REJECT_REASON_ENTRY
+};
+
+static void write_head(struct buffer *output, const char *name, const char *type, const char *help)
+{
+    buffer_printf(output, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_one(struct buffer *output, const char *name, const char *type, const char *help,
+                      uint64_t value)
+{
+    write_head(output, name, type, help);
+    buffer_printf(output, "%s %" PRIu64 "\n", name, value);
+}
+
+static void write_by(struct buffer *output, const char *name, const char *label, int count,
+                     const char *const *labels, const uint64_t *values)
+{
+    for (int i = 0; i < count; i++) {
+        buffer_printf(output, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, labels[i], values[i]);
+    }
+}
+
+static void write_by_protocol(struct buffer *output, const char *name, const char *type,
+                              const char *help, const uint64_t *values)
+{
+    write_head(output, name, type, help);
+    write_by(output, name, "protocol", PROTOCOL_COUNT, PROTOCOLS, values);
+}
+
+static void write_decisions(struct buffer *output, const struct counters *counters)
+{
+    static const enum weir_verdict verdicts[] = {
+#define WEIR_VERDICT_ENTRY(name, value, word) name,
+        WEIR_VERDICT_MAP(WEIR_VERDICT_ENTRY)
+#undef WEIR_VERDICT_ENTRY
+    };
+    write_head(output, "weir_decisions_total", "counter",
+               "Decisions: takes, can-takes, fills, refunds and shows.");
+    for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
+        for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
+            buffer_printf(output,
+                          "weir_decisions_total{limit=\"inline\",protocol=\"%s\",verdict=\"%s\"} "
+                          "%" PRIu64 "\n",
+                          PROTOCOLS[protocol], weir_verdict_word(verdicts[i]),
+                          counters->decisions[protocol][verdicts[i]]);
+        }
+    }
+}
+
+static void write_requests(struct buffer *output, const struct counters *counters)
+{
+    write_by_protocol(output, "weir_requests_total", "counter",
+                      "Commands and HTTP requests of all kinds.", counters->requests);
+    write_by_protocol(output, "weir_bad_requests_total", "counter",
+                      "Requests that were answered with an error.", counters->bad_requests);
+    write_by_protocol(output, "weir_auth_failures_total", "counter",
+                      "Requests with a wrong password, or without one.", counters->auth_failures);
+}
+
+static void write_connections(struct buffer *output, const struct server *server,
+                              const struct totals *totals)
+{
+    uint64_t open[PROTOCOL_COUNT];
+    for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
+        open[protocol] = totals_connections(totals, protocol);
+    }
+    write_by_protocol(output, "weir_connections", "gauge", "Connections that are open.", open);
+    write_one(output, "weir_connections_max", "gauge", "Connections that may be open.",
+              server->connections_max);
+    write_by_protocol(output, "weir_connections_accepted_total", "counter",
+                      "Connections that were accepted.", totals->stats.accepted);
+    write_head(output, "weir_connections_closed_total", "counter",
+               "Connections that ended, and why.");
+    write_by(output, "weir_connections_closed_total", "reason", CLOSE_REASON_COUNT, CLOSE_LABELS,
+             totals->stats.closed);
+    write_head(output, "weir_connections_rejected_total", "counter",
+               "Connections that were turned away, and which bound was reached.");
+    write_by(output, "weir_connections_rejected_total", "reason", REJECT_REASON_COUNT,
+             REJECT_LABELS, totals->stats.rejected);
+    write_one(output, "weir_accept_errors_total", "counter", "Failed calls of accept.",
+              totals->stats.accept_errors);
+    write_one(output, "weir_received_bytes_total", "counter", "Bytes read from clients.",
+              totals->stats.received_bytes);
+    write_one(output, "weir_sent_bytes_total", "counter", "Bytes sent to clients.",
+              totals->stats.sent_bytes);
+    write_one(output, "weir_buffers_bytes", "gauge",
+              "Bytes of incomplete requests and of answers that clients have not taken.",
+              atomic_load_explicit(&server->buffers_bytes, memory_order_relaxed)); // a statistic
+}
+
+/* Bounds are powers of two nanoseconds, 1.024 us .. 17.2 s: there the histogram is exact. */
+static void write_histogram(struct buffer *output, const char *name, const char *help,
+                            const struct histogram *histogram)
+{
+    write_head(output, name, "histogram", help);
+    for (unsigned bit = 10; bit <= 34; bit += 2) {
+        uint64_t bound_ns = UINT64_C(1) << bit;
+        buffer_printf(output, "%s_bucket{le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n", name,
+                      bound_ns / 1000000000, bound_ns % 1000000000,
+                      histogram_count_below(histogram, bound_ns));
+    }
+    buffer_printf(output, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, histogram->count);
+    buffer_printf(output, "%s_sum %" PRIu64 ".%09" PRIu64 "\n", name, histogram->sum / 1000000000,
+                  histogram->sum % 1000000000);
+    buffer_printf(output, "%s_count %" PRIu64 "\n", name, histogram->count);
+}
+
+static void write_turns(struct buffer *output, const struct server *server,
+                        const struct totals *totals)
+{
+    write_one(output, "weir_turns_total", "counter", "Wake-ups of all workers.",
+              totals->stats.turns);
+    struct histogram *sum = calloc(2, sizeof *sum);
+    if (sum == NULL) {
+        return; // one scrape without them
+    }
+    for (size_t i = 0; i < server->worker_count; i++) {
+        histogram_merge(&sum[0], server->workers[i]->turns);
+        histogram_merge(&sum[1], server->workers[i]->clock_ages);
+    }
+    write_histogram(output, "weir_turn_duration_seconds",
+                    "From wake-up until all that had arrived was answered; of 1 turn in 16.",
+                    &sum[0]);
+    write_histogram(output, "weir_clock_reading_age_seconds",
+                    "How old a reading of the clock was when a long turn renewed it.", &sum[1]);
+    free(sum);
+}
+
+static void write_table(struct buffer *output, const struct server *server)
+{
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(server->limiter, &stats);
+    write_one(output, "weir_table_memory_bytes", "gauge", "Memory that is set aside for buckets.",
+              stats.memory_bytes);
+    write_one(output, "weir_table_slots", "gauge", "Buckets that fit at most.", stats.slot_count);
+    write_one(output, "weir_table_used_slots", "gauge", "Slots that have ever held a bucket.",
+              stats.used_count);
+    write_one(output, "weir_table_reused_total", "counter",
+              "Slots whose empty bucket was forgotten for another one.", stats.reused_count);
+    write_one(output, "weir_table_full_total", "counter",
+              "Requests that found no slot and were answered by on_full.", stats.full_count);
+}
+
+static void write_process(struct buffer *output, const struct server *server)
+{
+    struct process_usage usage;
+    process_usage_read(&usage);
+    uint64_t cpu_us = usage.user_cpu_us + usage.system_cpu_us;
+    write_head(output, "process_cpu_seconds_total", "counter", "User and system time.");
+    buffer_printf(output, "process_cpu_seconds_total %" PRIu64 ".%06" PRIu64 "\n", cpu_us / 1000000,
+                  cpu_us % 1000000);
+    write_one(output, "process_resident_memory_bytes", "gauge", "Resident memory.",
+              usage.resident_bytes);
+    write_one(output, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
+              usage.virtual_bytes);
+    write_one(output, "process_open_fds", "gauge", "Open files.", usage.open_fds);
+    write_one(output, "process_max_fds", "gauge", "Files that may be open.", usage.max_fds);
+    write_one(output, "process_start_time_seconds", "gauge", "When it started, since 1970.",
+              (uint64_t)server->started_wall_s);
+}
+
+void metrics_write(const struct server *server, struct buffer *output)
+{
+    struct totals totals;
+    totals_read(server, &totals);
+    write_head(output, "weir_build_info", "gauge", "Which weir this is.");
+    buffer_printf(output, "weir_build_info{version=\"%s\"} 1\n", WEIR_VERSION);
+    write_decisions(output, &totals.counters);
+    write_requests(output, &totals.counters);
+    write_connections(output, server, &totals);
+    write_turns(output, server, &totals);
+    write_table(output, server);
+    write_one(output, "weir_log_dropped_total", "counter",
+              "Log lines that standard error did not take.",
+              __atomic_load_n(&server->log.dropped_count, __ATOMIC_RELAXED)); // a statistic
+    write_process(output, server);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the operating system knows about this process. */
+#ifndef WEIR_SERVER_PROCESS_H
+#define WEIR_SERVER_PROCESS_H
+
+#include <stdint.h>
+
+struct process_usage {
+    uint64_t user_cpu_us, system_cpu_us;
+    uint64_t resident_bytes, resident_bytes_max, virtual_bytes;
+    uint64_t open_fds, max_fds;
+};
+
+/* What cannot be found out is 0. Thread-safe. */
+void process_usage_read(struct process_usage *usage);
+
+/* Raises the soft limit on open files to the hard one, and returns it. Startup only. */
+uint64_t process_raise_fd_limit(void);
+
+#endif

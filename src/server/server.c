@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The main thread: sets everything up, starts the workers, and then waits for signals. */
+#include "server/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/process.h"
+#include "server/startup.h"
+#include "server/systemd.h"
+#include "server/worker.h"
+#include "weir/clock.h"
+#include "weir/version.h"
+
+enum { FDS_KEPT = 32 }; // of the limit on open files, for everything but connections
+
+/* ---- signals ---- */
+
+/* Blocks them in this thread and in those it starts; they arrive at the returned fd. */
+static int open_signals(void)
+{
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGHUP);
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (pthread_sigmask(SIG_BLOCK, &signals, NULL) != 0) {
+        return -1;
+    }
+    return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* The signal that has arrived, or 0. */
+static int read_signal(int fd)
+{
+    struct signalfd_siginfo info;
+    return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+/* Waits until a worker has ended or a signal has arrived, which it returns; 0 otherwise. */
+static int wait_for_something(struct server *server, int signal_fd, size_t *ended_count)
+{
+    struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
+                           {.fd = server->ended_fd, .events = POLLIN}};
+    (void)poll(fds, 2, -1);
+    uint64_t ended = 0;
+    if (read(server->ended_fd, &ended, sizeof ended) == (ssize_t)sizeof ended) {
+        *ended_count += (size_t)ended;
+    }
+    return read_signal(signal_fd);
+}
+
+static void begin_draining(struct server *server, int signal_number)
+{
+    LOG(&server->log, LOG_INFO, "draining", log_text("signal", strsignal(signal_number)),
+        log_number("timeout_ms", server->options.drain_timeout_ns / 1000000));
+    (void)systemd_notify("STOPPING=1");
+    server->drain_until_ns = weir_clock_now_ns() + server->options.drain_timeout_ns;
+    /* Releases drain_until_ns to the acquire in server_is_draining(). */
+    atomic_store_explicit(&server->is_draining, true, memory_order_release);
+    for (size_t i = 0; i < server->worker_count; i++) {
+        worker_wake(server->workers[i]);
+    }
+}
+
+/* Returns when all workers have ended. */
+static void run_until_drained(struct server *server, int signal_fd)
+{
+    bool is_draining = false;
+    size_t ended_count = 0;
+    while (ended_count < server->worker_count) {
+        int signal_number = wait_for_something(server, signal_fd, &ended_count);
+        if (signal_number == SIGHUP) {
+            LOG(&server->log, LOG_INFO, "reload",
+                log_text("note", "there is no configuration to reload"));
+        } else if (signal_number != 0 && is_draining) {
+            LOG(&server->log, LOG_WARN, "killed", log_text("signal", strsignal(signal_number)));
+            _exit(EXIT_FAILED);
+        } else if (signal_number != 0) {
+            begin_draining(server, signal_number);
+            is_draining = true;
+        }
+    }
+}
+
+/* ---- workers ---- */
+
+static bool open_workers(struct server *server)
+{
+    server->workers = calloc(server->worker_count, sizeof(struct worker *));
+    for (size_t i = 0; server->workers != NULL && i < server->worker_count; i++) {
+        /* Lines of its own: what one worker writes all the time, no other has near. */
+        size_t size = (sizeof(struct worker) + 127) / 128 * 128;
+        server->workers[i] = aligned_alloc(128, size);
+        if (server->workers[i] == NULL || !worker_open(server->workers[i], server, i)) {
+            return false;
+        }
+    }
+    return server->workers != NULL;
+}
+
+/* A worker that cannot start is a failure of the whole: the process ends, with those that run. */
+static bool start_workers(struct server *server)
+{
+    for (size_t i = 0; i < server->worker_count; i++) {
+        if (!worker_start(server->workers[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void close_workers(struct server *server)
+{
+    for (size_t i = 0; i < server->worker_count; i++) {
+        (void)pthread_join(server->workers[i]->thread, NULL);
+    }
+    for (size_t i = 0; i < server->worker_count; i++) {
+        worker_close(server->workers[i]);
+        free(server->workers[i]);
+    }
+    free(server->workers);
+}
+
+/* ---- setting up ---- */
+
+static void choose_connections_max(struct server *server, uint64_t fd_limit)
+{
+    /* A worker has a poller, an eventfd and a spare; and a socket per address. */
+    uint64_t kept = FDS_KEPT + server->worker_count * (3 + server->listener_count);
+    uint64_t possible = fd_limit > kept ? fd_limit - kept : 1;
+    uint64_t wanted = server->options.connections_max;
+    server->connections_max = wanted > 0 && wanted < possible ? wanted : possible;
+    if (wanted > possible) {
+        LOG(&server->log, LOG_WARN, "max_connections", log_number("wanted", wanted),
+            log_number("possible", possible),
+            log_text("why", "the limit on open files: ulimit -n"));
+    }
+}
+
+static bool open_limiter(struct server *server)
+{
+    struct weir_limiter_config config = {.memory_bytes = server->options.memory_bytes};
+    struct weir_error error;
+    if (weir_limiter_open(&server->limiter, &config, &error) != WEIR_OK) {
+        (void)fprintf(stderr, "weir serve: --memory: %s\n", error.message);
+        return false;
+    }
+    return true;
+}
+
+static bool open_address_table(struct server *server)
+{
+    uint64_t max = server->options.connections_per_address_max;
+    if (max == 0) {
+        return true;
+    }
+    server->addresses = address_table_open((size_t)server->connections_max, max);
+    return server->addresses != NULL;
+}
+
+static void note_start(struct server *server)
+{
+    server->started_ns = weir_clock_now_ns();
+    server->started_wall_s = time(NULL);
+    server->log = (struct log){
+        .fd = STDERR_FILENO, .level = server->options.log_level, .json = server->options.log_json};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    server->worker_count = (size_t)server->options.thread_count;
+    if (server->worker_count == 0) {
+        server->worker_count = processors < 1                  ? 1
+                               : processors > THREAD_COUNT_MAX ? THREAD_COUNT_MAX
+                                                               : (size_t)processors;
+    }
+}
+
+static int serve(struct server *server)
+{
+    note_start(server);
+    uint64_t fd_limit = process_raise_fd_limit();
+    int signal_fd = open_signals();
+    server->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int result = startup_open_listeners(server);
+    if (result != EXIT_DRAINED) {
+        return result;
+    }
+    choose_connections_max(server, fd_limit);
+    if (!open_limiter(server)) {
+        return EXIT_FAILED;
+    }
+    if (signal_fd < 0 || server->ended_fd < 0 || !open_address_table(server)
+        || !open_workers(server) || !start_workers(server)) {
+        (void)fprintf(stderr, "weir serve: cannot start: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    startup_announce(server);
+    if (!systemd_notify("READY=1\nSTATUS=weir " WEIR_VERSION " is serving")) {
+        LOG(&server->log, LOG_WARN, "notify_failed", log_text("why", strerror(errno)));
+    }
+    run_until_drained(server, signal_fd);
+    close_workers(server);
+    LOG(&server->log, LOG_INFO, "stopped",
+        log_number("uptime_s", (weir_clock_now_ns() - server->started_ns) / 1000000000));
+    (void)close(signal_fd);
+    (void)close(server->ended_fd);
+    return EXIT_DRAINED;
+}
+
+int server_main(int argc, char **argv)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        (void)fprintf(stderr, "weir serve: out of memory\n");
+        return EXIT_FAILED;
+    }
+    char message[OPTIONS_MESSAGE_BYTES_MAX];
+    int exit_code = EXIT_DRAINED;
+    switch (options_parse(&server->options, argc, argv, message)) {
+    case OPTIONS_HELP: (void)fputs(OPTIONS_HELP_TEXT, stdout); break;
+    case OPTIONS_BAD:
+        (void)fprintf(stderr, "weir serve: %s\nTry 'weir serve --help'.\n", message);
+        exit_code = EXIT_USAGE;
+        break;
+    case OPTIONS_RUN:
+        exit_code = serve(server);
+        for (size_t i = 0; i < server->listener_count; i++) {
+            listener_close(&server->listeners[i]);
+        }
+        weir_limiter_close(server->limiter);
+        address_table_close(server->addresses);
+        password_fini(&server->password);
+        break;
+    }
+    free(server);
+    return exit_code;
+}

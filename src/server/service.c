@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/service.h"
+
+#include "server/worker.h"
+
+static struct worker *worker_of(struct service *service)
+{
+    return (struct worker *)(void *)service; // its first member
+}
+
+static void write_metrics(struct service *service, struct buffer *output)
+{
+    metrics_write(worker_of(service)->server, output);
+}
+
+static void write_info(struct service *service, struct buffer *output, const char *section)
+{
+    info_write(worker_of(service)->server, output, section);
+}
+
+static bool is_healthy(struct service *service)
+{
+    return !server_is_draining(worker_of(service)->server);
+}
+
+static bool set_clock(struct service *service, uint64_t now_ns)
+{
+    struct worker *worker = worker_of(service);
+    bool moved = test_clock_set(&worker->server->test_clock, now_ns);
+    worker_renew_clock(worker);
+    return moved;
+}
+
+static bool advance_clock(struct service *service, uint64_t by_ns)
+{
+    struct worker *worker = worker_of(service);
+    bool moved = test_clock_advance(&worker->server->test_clock, by_ns);
+    worker_renew_clock(worker);
+    return moved;
+}
+
+const struct service_ops SERVICE_OPS = {
+    .write_metrics = write_metrics, .write_info = write_info, .is_healthy = is_healthy};
+
+const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
+                                                   .write_info = write_info,
+                                                   .is_healthy = is_healthy,
+                                                   .test_clock_set = set_clock,
+                                                   .test_clock_advance = advance_clock};

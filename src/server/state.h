@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all threads of the server share. Set up before the workers start, and from then on read-only
+ * but for the words named here:
+ *
+ * Shared word         Written by                 Order     Pairs with
+ * is_draining         the main thread            release   acquire in server_is_draining()
+ * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
+ * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound
+ * next_id             workers, fetch-add         relaxed   nothing: only unique
+ * test_clock, log     see test_clock.h, log.h
+ * counters, stats and histograms of a worker: that worker, relaxed; read by whoever is scraped
+ * Price of the races: with N workers at most N - 1 connections (or buffers) pass the bound. */
+#ifndef WEIR_SERVER_STATE_H
+#define WEIR_SERVER_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/address_table.h"
+#include "server/listener.h"
+#include "server/log.h"
+#include "server/options.h"
+#include "server/password.h"
+#include "server/test_clock.h"
+#include "weir/limiter.h"
+
+enum {
+    // every address may resolve to several, and the service manager may bring some
+    LISTENER_COUNT_MAX = 64
+};
+
+struct worker;
+
+struct server {
+    struct options options;
+    struct password password;
+    struct log log;
+    struct weir_limiter *limiter;
+    struct test_clock test_clock; // used if options.test_clock
+    struct listener listeners[LISTENER_COUNT_MAX];
+    size_t listener_count;
+    struct worker **workers;
+    size_t worker_count;
+    uint64_t connections_max;
+    uint64_t started_ns;     // weir_clock_now_ns()
+    int64_t started_wall_s;  // since 1970
+    uint64_t drain_until_ns; // set before is_draining
+
+    _Atomic bool is_draining;
+    _Atomic uint64_t connection_count;
+    _Atomic uint64_t buffers_bytes;
+    _Atomic uint64_t next_id;
+    struct address_table *addresses; // NULL without --max-connections-per-address
+    int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
+
+    /* One gate per thing that clients can make us log. */
+    struct log_gate full_gate, cut_gate, accept_gate;
+};
+
+static inline bool server_is_draining(const struct server *server)
+{
+    /* Pairs with the release in server.c: drain_until_ns was written before. */
+    return atomic_load_explicit(&server->is_draining, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/connection.h"
+#include "server/service.h"
+#include "weir/clock.h"
+
+enum {
+    RENEW_COUNT = 8,         // connections that are handled at one reading of the clock
+    TURN_SAMPLE_COUNT = 16,  // of so many turns one is measured
+    ACCEPT_COUNT_OWN = 64,   // accepted in one turn from a socket of our own ..
+    ACCEPT_COUNT_SHARED = 1, // .. and from one where other workers wait too: leave them some
+    LINGER_MS = 1000,
+    PAUSE_MS = 100 // without accepting, when the system has no more room
+};
+
+#define MS_NS UINT64_C(1000000)
+
+/* ---- clocks ---- */
+
+static void renew_wall(struct worker *worker)
+{
+    struct timespec wall = {0};
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &wall);
+    worker->service.wall_s = wall.tv_sec;
+    worker->wall_until_ns = worker->now_ns + 1000000000 - (uint64_t)wall.tv_nsec;
+}
+
+/* On the test clock everything that an engine sees is told by it: dates begin in 1970. */
+static void renew_service(struct worker *worker)
+{
+    if (worker->server->options.test_clock) {
+        worker->service.now_ns = test_clock_now_ns(&worker->server->test_clock);
+        worker->service.wall_s = (int64_t)(worker->service.now_ns / 1000000000);
+        return;
+    }
+    worker->service.now_ns = worker->now_ns;
+    if (worker->now_ns >= worker->wall_until_ns) {
+        renew_wall(worker);
+    }
+}
+
+static void read_clock(struct worker *worker)
+{
+    worker->now_ns = weir_clock_now_ns();
+    worker->renew_countdown = RENEW_COUNT;
+    renew_service(worker);
+}
+
+void worker_renew_clock(struct worker *worker)
+{
+    uint64_t before_ns = worker->now_ns;
+    read_clock(worker);
+    histogram_record(worker->clock_ages, worker->now_ns - before_ns);
+}
+
+/* ---- accepting ---- */
+
+static void pause_accepting(struct worker *worker)
+{
+    struct server *server = worker->server;
+    for (size_t i = 0; i < server->listener_count; i++) {
+        poller_remove(&worker->poller, listener_fd(&server->listeners[i], worker->index));
+    }
+    worker->paused_until_ns = worker->now_ns + PAUSE_MS * MS_NS;
+}
+
+static bool watch_listeners(struct worker *worker)
+{
+    struct server *server = worker->server;
+    for (size_t i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        if (!poller_add_listener(&worker->poller, listener_fd(listener, worker->index),
+                                 &listener->source, listener->is_shared)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* There is no fd left: take the next connection with the one that is kept for this, and turn it
+ * away, instead of letting it hang and epoll spin. */
+static bool shed_one(struct worker *worker, struct listener *listener)
+{
+    if (worker->spare_fd < 0) {
+        return false;
+    }
+    (void)close(worker->spare_fd);
+    int fd =
+        accept4(listener_fd(listener, worker->index), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        connection_reject(worker, listener->engine, fd, REJECT_FILES);
+    }
+    worker->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
+/* What to do after accept() failed. True to go on accepting. */
+static bool handle_accept_error(struct worker *worker, struct listener *listener, int error)
+{
+    if (error == EAGAIN || error == EINVAL) { // nobody there; EINVAL: no longer listening
+        return false;
+    }
+    counter_add(&worker->stats.accept_errors, 1);
+    if ((error == EMFILE || error == ENFILE) && shed_one(worker, listener)) {
+        return true;
+    }
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+        uint64_t skipped = 0;
+        if (log_gate_pass(&worker->server->accept_gate, worker->now_ns, &skipped)) {
+            LOG(&worker->server->log, LOG_ERROR, "accept_failed", log_text("why", strerror(error)),
+                log_number("pause_ms", PAUSE_MS), log_number("skipped", skipped));
+        }
+        pause_accepting(worker);
+        return false;
+    }
+    return true; // that connection failed before it was accepted; the next may be well
+}
+
+static void accept_some(struct worker *worker, struct listener *listener, unsigned count_max)
+{
+    for (unsigned i = 0; i < count_max; i++) {
+        struct socket_address from = {.length = sizeof from.storage};
+        int fd = accept4(listener_fd(listener, worker->index), &from.any, &from.length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            connection_admit(worker, listener, fd, &from);
+        } else if (!handle_accept_error(worker, listener, errno)) {
+            return;
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+static void begin_draining(struct worker *worker)
+{
+    enum { LAST_ACCEPT_COUNT = 4096 }; // the backlog
+    struct server *server = worker->server;
+    worker->is_draining = true;
+    for (size_t i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        poller_remove(&worker->poller, listener_fd(listener, worker->index));
+        if (!listener->is_adopted) { // who has connected already is answered
+            accept_some(worker, listener, LAST_ACCEPT_COUNT);
+        }
+        listener_stop(listener, worker->index);
+    }
+    worker->paused_until_ns = 0;
+    connection_drain_all(worker);
+}
+
+static bool is_done(const struct worker *worker)
+{
+    return worker->is_draining
+           && (!connection_any(worker) || worker->now_ns >= worker->server->drain_until_ns);
+}
+
+/* ---- the turn ---- */
+
+static void handle_event(struct worker *worker, struct source *source, bool is_hangup)
+{
+    uint64_t ignored;
+    switch (source->kind) {
+    case SOURCE_CONNECTION:
+        if (worker->renew_countdown-- == 0) {
+            worker_renew_clock(worker);
+        }
+        connection_run(worker, (struct connection *)(void *)source, is_hangup);
+        break;
+    case SOURCE_LISTENER: {
+        struct listener *listener = (struct listener *)(void *)source;
+        accept_some(worker, listener, listener->is_shared ? ACCEPT_COUNT_SHARED : ACCEPT_COUNT_OWN);
+        break;
+    }
+    case SOURCE_WAKE:
+        if (read(worker->wake_fd, &ignored, sizeof ignored) < 0) {
+            assert(errno == EAGAIN);
+        }
+        break;
+    }
+}
+
+static uint64_t min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How long the next wait may be, in milliseconds: rounded up, so that it is never early. */
+static int wait_ms(const struct worker *worker, bool is_again, uint64_t expiry_ns)
+{
+    uint64_t left_ns = expiry_ns;
+    if (worker->paused_until_ns > 0) {
+        uint64_t pause_ns = worker->paused_until_ns - min(worker->now_ns, worker->paused_until_ns);
+        left_ns = min(left_ns, pause_ns);
+    }
+    if (worker->is_draining) {
+        uint64_t until_ns = worker->server->drain_until_ns;
+        left_ns = min(left_ns, until_ns - min(worker->now_ns, until_ns));
+    }
+    if (is_again) {
+        return 0;
+    }
+    if (left_ns == UINT64_MAX) {
+        return -1;
+    }
+    return (int)min((left_ns + MS_NS - 1) / MS_NS, 60 * 60 * 1000);
+}
+
+static void resume_accepting(struct worker *worker)
+{
+    if (worker->paused_until_ns > 0 && worker->now_ns >= worker->paused_until_ns) {
+        worker->paused_until_ns = 0;
+        if (!watch_listeners(worker)) {
+            pause_accepting(worker); // no memory: later
+        }
+    }
+}
+
+/* One turn; returns how long the next wait may be. */
+static int turn(struct worker *worker, int timeout_ms)
+{
+    size_t count = poller_wait(&worker->poller, timeout_ms);
+    read_clock(worker);
+    uint64_t started_ns = worker->now_ns;
+    for (size_t i = 0; i < count; i++) {
+        handle_event(worker, poller_source(&worker->poller, i),
+                     poller_is_hangup(&worker->poller, i));
+    }
+    bool is_again = connection_run_again(worker);
+    if (!worker->is_draining && server_is_draining(worker->server)) {
+        begin_draining(worker);
+        is_again = worker->again_first != NULL;
+    }
+    resume_accepting(worker);
+    uint64_t expiry_ns = connection_expire(worker);
+    uint64_t turns = worker->stats.turns;
+    counter_add(&worker->stats.turns, 1);
+    if (turns % TURN_SAMPLE_COUNT == 0) {
+        histogram_record(worker->turns, weir_clock_now_ns() - started_ns);
+    }
+    return wait_ms(worker, is_again || worker->again_first != NULL, expiry_ns);
+}
+
+static void *run(void *argument)
+{
+    struct worker *worker = argument;
+    for (int timeout_ms = -1; !is_done(worker);) {
+        timeout_ms = turn(worker, timeout_ms);
+    }
+    connection_close_all(worker);
+    uint64_t one = 1;
+    if (write(worker->server->ended_fd, &one, sizeof one) < 0) {
+        assert(errno == EAGAIN);
+    }
+    return NULL;
+}
+
+/* ---- setting up ---- */
+
+static bool open_scratch(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->server->listener_count; i++) {
+        const struct engine_ops *engine = worker->server->listeners[i].engine;
+        void **scratch = &worker->service.scratch[engine->protocol];
+        if (*scratch == NULL && engine->scratch_bytes > 0) {
+            *scratch = calloc(1, engine->scratch_bytes);
+            if (*scratch == NULL) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool worker_open(struct worker *worker, struct server *server, size_t index)
+{
+    const struct options *options = &server->options;
+    memset(worker, 0, sizeof *worker);
+    worker->server = server;
+    worker->index = index;
+    worker->wake_source.kind = SOURCE_WAKE;
+    worker->wake_fd = worker->spare_fd = worker->poller.fd = -1;
+    worker->timeouts_ns[WAIT_RESP_IDLE] = options->idle_timeout_ns[PROTOCOL_RESP];
+    worker->timeouts_ns[WAIT_HTTP_IDLE] = options->idle_timeout_ns[PROTOCOL_HTTP];
+    worker->timeouts_ns[WAIT_REQUEST] = options->header_timeout_ns;
+    worker->timeouts_ns[WAIT_WRITE] = options->write_timeout_ns;
+    worker->timeouts_ns[WAIT_LINGER] = LINGER_MS * MS_NS;
+    buffer_init(&worker->output, options->output_bytes_max);
+
+    struct service *service = &worker->service;
+    service->ops = options->test_clock ? &SERVICE_OPS_TEST_CLOCK : &SERVICE_OPS;
+    service->config = &options->service;
+    service->limiter = server->limiter;
+    service->counters = &worker->counters;
+    service->rules = rule_cache_open(server->limiter);
+
+    worker->input = malloc(GATHER_BYTES + READ_BYTES);
+    worker->turns = calloc(1, sizeof *worker->turns);
+    worker->clock_ages = calloc(1, sizeof *worker->clock_ages);
+    worker->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    worker->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    read_clock(worker);
+    return service->rules != NULL && worker->input != NULL && worker->turns != NULL
+           && worker->clock_ages != NULL && worker->wake_fd >= 0 && open_scratch(worker)
+           && poller_open(&worker->poller)
+           && poller_add_wake(&worker->poller, worker->wake_fd, &worker->wake_source)
+           && watch_listeners(worker);
+}
+
+bool worker_start(struct worker *worker)
+{
+    int error = pthread_create(&worker->thread, NULL, run, worker);
+    if (error != 0) {
+        errno = error;
+        return false;
+    }
+    char name[16]; // of the thread, in top and gdb
+    (void)snprintf(name, sizeof name, "weir-%zu", worker->index % 1000);
+    (void)pthread_setname_np(worker->thread, name);
+    return true;
+}
+
+void worker_wake(struct worker *worker)
+{
+    uint64_t one = 1;
+    if (write(worker->wake_fd, &one, sizeof one) < 0) {
+        assert(errno == EAGAIN); // it is awake already
+    }
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+void worker_close(struct worker *worker)
+{
+    for (size_t i = 0; i < PROTOCOL_COUNT; i++) {
+        free(worker->service.scratch[i]);
+    }
+    if (worker->service.rules != NULL) {
+        rule_cache_close(worker->service.rules);
+    }
+    buffer_fini(&worker->output);
+    free(worker->input);
+    free(worker->turns);
+    free(worker->clock_ages);
+    close_fd(worker->wake_fd);
+    close_fd(worker->spare_fd);
+    close_fd(worker->poller.fd);
+}

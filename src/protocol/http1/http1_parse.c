@@ -21,16 +21,29 @@ static enum http1_result bad(struct http1_request *request, unsigned status, siz
 
 /* ---- Characters ---- */
 
-/* tchar of RFC 9110, section 5.6.2: as a bit for each of 0 .. 127. */
-static const uint64_t TOKEN_BITS[2] = {
-    UINT64_C(0x03ff6cfa00000000), // ! # $ % & ' * + - . 0-9
-    UINT64_C(0x57ffffffc7fffffe), // A-Z ^ _ ` a-z | ~
+/* Sets of ASCII characters: a bit for each of 0 .. 127. */
+struct char_set {
+    uint64_t bits[2];
 };
+
+/* tchar of RFC 9110, section 5.6.2: letters, digits and ! # $ % & ' * + - . ^ _ ` | ~ */
+static const struct char_set TOKEN_CHARS = {
+    {UINT64_C(0x03ff6cfa00000000), UINT64_C(0x57ffffffc7fffffe)}};
+
+/* What uri-host [":" port] is made of, RFC 3986, section 3.2: letters, digits, sub-delims and
+ * - . _ ~ % : [ ] */
+static const struct char_set HOST_CHARS = {
+    {UINT64_C(0x2fff7ff200000000), UINT64_C(0x47fffffeaffffffe)}};
+
+static bool is_in_set(char c, const struct char_set *set)
+{
+    unsigned char byte = (unsigned char)c;
+    return byte < 128 && (set->bits[byte >> 6] >> (byte & 63) & 1) != 0;
+}
 
 static bool is_token_char(char c)
 {
-    unsigned char byte = (unsigned char)c;
-    return byte < 128 && (TOKEN_BITS[byte >> 6] >> (byte & 63) & 1) != 0;
+    return is_in_set(c, &TOKEN_CHARS);
 }
 
 static char lower(char c)
@@ -335,12 +348,10 @@ static enum http1_result read_field(struct http1_request *request, const char *b
 
 /* ---- What the head says of the rest: RFC 9112, sections 3.2, 6 and 9.3 ---- */
 
-/* uri-host [":" port] has none of these: RFC 3986, section 3.2. */
 static bool is_host(struct bytes host)
 {
     for (size_t i = 0; i < host.length; i++) {
-        char c = host.at[i];
-        if (c <= 0x20 || c >= 0x7f || strchr("\"#/<>?@\\^`{|}", c) != NULL) {
+        if (!is_in_set(host.at[i], &HOST_CHARS)) {
             return false;
         }
     }

@@ -24,6 +24,9 @@ if(WEIR_SANITIZE)
     add_compile_options(-fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${WEIR_SANITIZE})
 endif()
+if(WEIR_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link) # what the fuzzer steers by
+endif()
 include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 
 # weir_part(NAME source...): one folder's objects.

@@ -84,8 +84,8 @@ static int run_help(const struct command *self, int count, char **words)
     }
     if (command->options == NULL) { // it reads its own command line, and knows --help
         char help[] = "--help";
-        char *help_words[] = {help, NULL};
-        return command->run(command, 1, help_words);
+        char *help_words[] = {words[0], help, NULL};
+        return command->run(command, 1, help_words + 1);
     }
     command_help(command);
     return CLI_DONE;

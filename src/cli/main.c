@@ -7,13 +7,18 @@
 #include "cli/cli.h"
 
 const struct command *const COMMANDS[] = {
-    &SERVE_COMMAND, &EXPLAIN_COMMAND, &HELP_COMMAND, &VERSION_COMMAND, NULL,
+    &SERVE_COMMAND,  &TAKE_COMMAND,  &CAN_TAKE_COMMAND, &FILL_COMMAND,
+    &REFUND_COMMAND, &RESET_COMMAND, &SHOW_COMMAND,     &EXPLAIN_COMMAND,
+    &BENCH_COMMAND,  &HELP_COMMAND,  &VERSION_COMMAND,  NULL,
 };
 
 const char *program_path = "weir";
 
 const struct command *command_find(const char *name)
 {
+    if (strcmp(name, "peek") == 0) {
+        return &CAN_TAKE_COMMAND; // an alias for hands that are used to it
+    }
     for (int i = 0; COMMANDS[i] != NULL; i++) {
         if (strcmp(COMMANDS[i]->name, name) == 0) {
             return COMMANDS[i];

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/duration.h"
+
+enum { DECISION_ITEM_COUNT = 6 };
+
+static bool is_verdict(int64_t number)
+{
+    switch (number) {
+    case WEIR_ALLOWED:
+    case WEIR_LIMITED:
+    case WEIR_NEVER:
+    case WEIR_FAILED: return true;
+    default: return false;
+    }
+}
+
+/* The six numbers that every decision has. */
+static bool read_decision(struct weir_decision *decision, const struct reply *reply)
+{
+    for (size_t i = 0; i < DECISION_ITEM_COUNT; i++) {
+        if (reply->items[i].type != ':') {
+            return false;
+        }
+    }
+    if (!is_verdict(reply->items[0].number) || reply->items[1].number < 0
+        || reply->items[2].number < 0) {
+        return false;
+    }
+    *decision = (struct weir_decision){
+        .verdict = (enum weir_verdict)reply->items[0].number,
+        .capacity = (uint64_t)reply->items[1].number,
+        .remaining = (uint64_t)reply->items[2].number,
+        .retry_after_ns = reply->items[3].number,
+        .reset_after_ns = reply->items[4].number,
+        .delay_ns = reply->items[5].number,
+    };
+    return true;
+}
+
+/* "3", "2.55", "10/3": safe to print anywhere. */
+static bool is_amount(const struct reply_item *item)
+{
+    if ((item->type != '$' && item->type != '+') || item->text.length == 0
+        || item->text.length >= WEIR_AMOUNT_TEXT_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < item->text.length; i++) {
+        char c = item->text.at[i];
+        if ((c < '0' || c > '9') && c != '.' && c != '/') {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool answer_read(struct answer *answer, const struct reply *reply)
+{
+    const struct reply_item *extra = &reply->items[DECISION_ITEM_COUNT];
+    if (answer->operation == WEIR_RESET) {
+        answer->existed = reply->items[0].number == 1;
+        return !reply->is_array && reply->items[0].type == ':';
+    }
+    size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
+    if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + extra_count
+        || !read_decision(&answer->decision, reply)) {
+        return false;
+    }
+    if (extra_count > 0) {
+        if (!is_amount(&extra[0])) {
+            return false;
+        }
+        answer->amount = extra[0].text;
+    }
+    if (extra_count > 1) {
+        answer->full = extra[1].number == 1;
+        return extra[1].type == ':';
+    }
+    return true;
+}
+
+int answer_exit_code(const struct answer *answer)
+{
+    if (answer->operation == WEIR_RESET) {
+        return CLI_DONE;
+    }
+    switch (answer->decision.verdict) {
+    case WEIR_ALLOWED: return CLI_DONE;
+    case WEIR_LIMITED: return CLI_LIMITED;
+    case WEIR_NEVER: return CLI_NEVER;
+    case WEIR_FAILED: break;
+    }
+    return CLI_FAILED;
+}
+
+/* "9 of 10 remain, empty in 100 ms" */
+static void say_rest(const struct answer *answer, const char *verb)
+{
+    const struct weir_decision *decision = &answer->decision;
+    char time[DURATION_TEXT_MAX];
+    (void)printf("%" PRIu64 " of %" PRIu64 " %s", decision->remaining, decision->capacity, verb);
+    if (decision->reset_after_ns == 0) {
+        (void)printf(", empty");
+    } else if (decision->reset_after_ns > 0) {
+        (void)printf(", empty in %s", duration_print_up((uint64_t)decision->reset_after_ns, time));
+    }
+}
+
+static void say_verdict(const struct answer *answer)
+{
+    const struct weir_decision *decision = &answer->decision;
+    struct colours colours = colours_of_output();
+    char time[DURATION_TEXT_MAX];
+    char cost[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    bool charged = answer->operation == WEIR_TAKE;
+    (void)printf("%s%s%s: ", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
+                 weir_verdict_word(decision->verdict), colours.plain);
+    switch (decision->verdict) {
+    case WEIR_ALLOWED: say_rest(answer, charged ? "remain" : "would remain"); break;
+    case WEIR_LIMITED:
+        (void)printf("retry in %s (", duration_print_up((uint64_t)decision->retry_after_ns, time));
+        say_rest(answer, "remain");
+        (void)putchar(')');
+        break;
+    case WEIR_NEVER:
+        (void)printf("a cost of %s exceeds the capacity of %s",
+                     print_micro(answer->cost_micro, cost),
+                     print_micro(answer->capacity_micro, capacity));
+        break;
+    case WEIR_FAILED:
+        (void)printf("the server cannot decide: its table is full of live buckets");
+        break;
+    }
+}
+
+void answer_say(const struct answer *answer)
+{
+    struct bytes amount = answer->amount;
+    switch (answer->operation) {
+    case WEIR_RESET:
+        (void)printf(answer->existed ? "reset: the bucket is empty now\n"
+                                     : "reset: the bucket was empty already\n");
+        return;
+    case WEIR_TAKE:
+    case WEIR_CAN_TAKE: say_verdict(answer); break;
+    case WEIR_FILL:
+    case WEIR_REFUND:
+    case WEIR_SHOW:
+        if (answer->decision.verdict != WEIR_ALLOWED) {
+            say_verdict(answer);
+            break;
+        }
+        if (answer->operation == WEIR_SHOW) {
+            char capacity[MICRO_TEXT_MAX];
+            (void)printf("level %.*s of %s: ", (int)amount.length, amount.at,
+                         print_micro(answer->capacity_micro, capacity));
+        } else {
+            (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
+        }
+        say_rest(answer, "remain");
+        if (answer->operation == WEIR_FILL) {
+            (void)printf("; %.*s spilled%s", (int)amount.length, amount.at,
+                         answer->full ? ", the bucket is full" : "");
+        }
+        break;
+    }
+    (void)putchar('\n');
+}
+
+void answer_say_json(const struct answer *answer)
+{
+    const struct weir_decision *decision = &answer->decision;
+    if (answer->operation == WEIR_RESET) {
+        (void)printf("{\"existed\":%s}\n", answer->existed ? "true" : "false");
+        return;
+    }
+    int64_t retry_ns = decision->retry_after_ns;
+    const int64_t ms = (int64_t)NS_PER_MS;
+    (void)printf("{\"verdict\":\"%s\",\"capacity\":%" PRIu64 ",\"remaining\":%" PRIu64
+                 ",\"retry_after_ns\":%" PRId64 ",\"retry_after_ms\":%" PRId64
+                 ",\"reset_after_ns\":%" PRId64 ",\"delay_ns\":%" PRId64,
+                 weir_verdict_word(decision->verdict), decision->capacity, decision->remaining,
+                 retry_ns, retry_ns < 0 ? -1 : retry_ns / ms + (retry_ns % ms != 0),
+                 decision->reset_after_ns, decision->delay_ns);
+    /* An amount is digits with a point or a slash: is_amount() has seen to it. */
+    if (answer->operation == WEIR_FILL) {
+        (void)printf(",\"spill\":\"%.*s\",\"full\":%s", (int)answer->amount.length,
+                     answer->amount.at, answer->full ? "true" : "false");
+    } else if (answer->operation == WEIR_SHOW) {
+        (void)printf(",\"level\":\"%.*s\"", (int)answer->amount.length, answer->amount.at);
+    }
+    (void)printf("}\n");
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the server decided, as people and as programs read it. */
+#ifndef WEIR_CLI_ANSWER_H
+#define WEIR_CLI_ANSWER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/reply.h"
+#include "weir/limiter.h"
+
+/* A question and its answer. */
+struct answer {
+    enum weir_operation operation;
+    uint64_t cost_micro;
+    uint64_t capacity_micro; // of the limit that was asked about
+    struct weir_decision decision;
+    struct bytes amount; // fill: the spill; show: the level
+    bool full;           // fill
+    bool existed;        // reset
+};
+
+/* Fills everything but the question from a reply. False if the reply does not fit it. */
+bool answer_read(struct answer *answer, const struct reply *reply);
+
+/* One line for people, or one of JSON, the same as HTTP's POST /v1/... answers. */
+void answer_say(const struct answer *answer);
+void answer_say_json(const struct answer *answer);
+
+/* 0, 1, 3 or 4. */
+int answer_exit_code(const struct answer *answer);
+
+#endif

@@ -108,9 +108,16 @@ static inline uint64_t clamp_now(uint64_t now_ns)
     return now_ns < WEIR_NOW_NS_MAX ? now_ns : WEIR_NOW_NS_MAX;
 }
 
-static inline struct span bucket_now(uint64_t now_ns)
+/* The bucket leaks and clamps at zero: an empty one counts from now. */
+static inline struct span bucket_start(struct span moment, uint64_t now_ns)
 {
-    return (struct span){now_ns, 0};
+    return moment.ns < now_ns ? (struct span){now_ns, 0} : moment;
+}
+
+/* The moment of a full bucket. */
+static inline struct span bucket_latest(const struct weir_limit *limit, uint64_t now_ns)
+{
+    return (struct span){now_ns + limit->full_ns, limit->full_rest};
 }
 
 /* Where a bucket stands after a question: all that the next state and the answer depend on. Deciding
@@ -121,10 +128,12 @@ struct outcome {
 };
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
-static inline void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
-                                 struct outcome outcome, uint64_t now_ns)
+__attribute__((always_inline)) static inline void bucket_answer(struct weir_decision *decision,
+                                                                const struct weir_limit *limit,
+                                                                struct outcome outcome,
+                                                                uint64_t now_ns)
 {
-    struct span level = span_sub_or_zero(outcome.moment, bucket_now(now_ns), limit->denominator);
+    struct span level = span_since(outcome.moment, now_ns);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
     decision->remaining = span_remaining(level, limit);
@@ -137,11 +146,10 @@ static inline void bucket_answer(struct weir_decision *decision, const struct we
 static inline struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
                                          const struct charge *charge, uint64_t now_ns)
 {
-    struct span now = bucket_now(now_ns);
     struct span moment = bucket_moment(bucket, limit);
-    struct span start = span_less(moment, now) ? now : moment;
+    struct span start = bucket_start(moment, now_ns);
     struct span after = span_add(start, charge->span, limit->denominator);
-    struct span latest = span_add(now, limit_full(limit), limit->denominator);
+    struct span latest = bucket_latest(limit, now_ns);
     if (__builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
@@ -151,15 +159,14 @@ static inline struct outcome bucket_take(struct weir_bucket bucket, const struct
 
 /* The answer to a take: it also says when a refused one fits. That is as soon as
  * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
-static inline void bucket_answer_take(struct weir_decision *decision,
-                                      const struct weir_limit *limit, const struct charge *charge,
-                                      struct outcome outcome, uint64_t now_ns)
+__attribute__((always_inline)) static inline void
+bucket_answer_take(struct weir_decision *decision, const struct weir_limit *limit,
+                   const struct charge *charge, struct outcome outcome, uint64_t now_ns)
 {
     bucket_answer(decision, limit, outcome, now_ns);
     if (outcome.verdict == WEIR_LIMITED) {
         struct span after = span_add(outcome.moment, charge->span, limit->denominator);
-        struct span latest = span_add(bucket_now(now_ns), limit_full(limit), limit->denominator);
-        struct span wait = span_sub(after, latest, limit->denominator);
+        struct span wait = span_sub(after, bucket_latest(limit, now_ns), limit->denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
     }
 }
@@ -170,14 +177,13 @@ static inline struct outcome bucket_refund(struct weir_bucket bucket,
                                            const struct charge *charge, uint64_t now_ns)
 {
     uint64_t denominator = limit->denominator;
-    struct span now = bucket_now(now_ns);
     struct span moment = bucket_moment(bucket, limit);
-    if (charge->cost_micro != 0 && span_less(now, moment)) {
-        struct span level = span_sub(moment, now, denominator);
+    struct span level = span_since(moment, now_ns);
+    if (charge->cost_micro != 0 && (level.ns | level.rest) != 0) {
         uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
         uint128 back = (uint128)charge->cost_micro * limit->scale;
         if (back >= held) {
-            moment = now;
+            moment = (struct span){now_ns, 0};
         } else { // the cost may exceed the capacity: so may the level, at an old reading
             struct span span =
                 charge->never ? span_of_cost(limit, charge->cost_micro) : charge->span;
@@ -193,10 +199,9 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
                                          struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
-    struct span now = bucket_now(now_ns);
     struct span moment = bucket_moment(bucket, limit);
-    struct span latest = span_add(now, limit_full(limit), denominator);
-    struct span start = span_less(moment, now) ? now : moment;
+    struct span latest = bucket_latest(limit, now_ns);
+    struct span start = bucket_start(moment, now_ns);
     struct span room = span_sub_or_zero(latest, start, denominator);
     uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
     uint128 fits = (uint128)room.ns * denominator + room.rest;
@@ -219,7 +224,7 @@ static inline struct weir_amount bucket_level(struct weir_bucket bucket,
                                               const struct weir_limit *limit, uint64_t now_ns)
 {
     struct span moment = bucket_moment(bucket, limit);
-    struct span level = span_sub_or_zero(moment, bucket_now(now_ns), limit->denominator);
+    struct span level = span_since(moment, now_ns);
     return amount_of((uint128)level.ns * limit->denominator + level.rest,
                      (uint128)limit->scale * WEIR_UNIT);
 }

@@ -45,8 +45,11 @@ char *buffer_reserve(struct buffer *buffer, size_t count)
 
 void buffer_append(struct buffer *buffer, const void *bytes, size_t count)
 {
+    if (count == 0) { // perhaps to an empty buffer, which has no memory yet
+        return;
+    }
     char *at = buffer_reserve(buffer, count);
-    if (at != NULL && count > 0) {
+    if (at != NULL) {
         memcpy(at, bytes, count);
         buffer->length += count;
     }

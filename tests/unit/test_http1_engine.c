@@ -640,7 +640,7 @@ static void test_continue_is_said_once_and_in_order(void **state)
     world.output.length = 0;
     assert_int_equal(http1_world_feed(&world, "{", 1), ENGINE_OPEN);
     assert_int_equal(world.output.length, 0);
-    http1_world_feed(&world, QUESTION + 1, 25);
+    http1_world_feed(&world, &QUESTION[1], 25);
     buffer_append(&world.output, "", 1);
     assert_has(world.output.at, "HTTP/1.1 200 OK\r\n");
     assert_lacks(world.output.at, "Continue");

@@ -244,7 +244,8 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
 
 static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, uint64_t now_ns)
 {
-    return span_less(bucket_now(now_ns), bucket_moment(bucket, limit));
+    struct span level = span_since(bucket_moment(bucket, limit), now_ns);
+    return (level.ns | level.rest) != 0;
 }
 
 /* The operations that are not takes: where they leave the bucket, and what they say beside that. */
@@ -267,7 +268,7 @@ static struct outcome apply_other(struct weir_bucket bucket, const struct weir_r
         break;
     case WEIR_RESET:
         if (detail.existed) {
-            outcome.moment = bucket_now(now_ns);
+            outcome.moment = (struct span){now_ns, 0};
         }
         break;
     }
@@ -454,14 +455,15 @@ static void decide_batch(struct table *table, const struct weir_request *request
     if (*now_ns == STORE_NOW) {
         *now_ns = weir_clock_now_ns();
     }
-    for (size_t i = 0; i < count + TABLE_GROUP; i++) {
-        if (i < count) {
-            guess_step(table, &steps[i]);
+    size_t ahead = count < TABLE_GROUP ? count : TABLE_GROUP;
+    for (size_t i = 0; i < ahead; i++) {
+        guess_step(table, &steps[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i + ahead < count) {
+            guess_step(table, &steps[i + ahead]);
         }
-        if (i >= TABLE_GROUP) {
-            size_t j = i - TABLE_GROUP;
-            decide_step(table, &requests[j], &steps[j], *now_ns, &decisions[j]);
-        }
+        decide_step(table, &requests[i], &steps[i], *now_ns, &decisions[i]);
     }
 }
 

@@ -2,7 +2,6 @@
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
-set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON) # one set of objects for the static and the shared library
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -13,6 +12,7 @@ add_compile_options(
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wcast-align
     -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wpointer-arith -Wundef -Wvla
     -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wdouble-promotion -Wswitch-enum
+    -fno-semantic-interposition # what libweir exports is in libweir.map; nobody replaces parts of it
     -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(WEIR_WERROR)
     add_compile_options(-Werror)

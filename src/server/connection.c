@@ -335,8 +335,8 @@ static enum wait idle_wait(const struct connection *connection)
 /* What it waits for from now on. `used`: whether a request was answered in this turn. */
 static void settle(struct worker *worker, struct connection *connection, bool used, bool is_more)
 {
-    if (worker->is_draining && !connection->is_unread && !connection->is_ending) {
-        connection->is_ending = true; // what was read is answered
+    if (worker->is_draining && !connection->is_unread && !is_more && !connection->is_ending) {
+        connection->is_ending = true; // all that had arrived is answered
         connection->reason = CLOSE_DRAIN;
     }
     if (connection->output != NULL) {

@@ -46,7 +46,7 @@ static size_t drop_continues(char *text, size_t length)
 {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
     char *at;
-    while ((at = memmem(text, length, interim, sizeof interim - 1)) != NULL) {
+    while (length > 0 && (at = memmem(text, length, interim, sizeof interim - 1)) != NULL) {
         size_t rest = length - (size_t)(at - text) - (sizeof interim - 1);
         memmove(at, at + sizeof interim - 1, rest);
         length -= sizeof interim - 1;

@@ -1,0 +1,274 @@
+"""curl, and nginx with auth_request: as people use them, with exact answers on the test clock."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import redis
+from weirserver import WeirServer
+
+DEADLINE_S = 20
+NS_PER_S = 1_000_000_000
+
+
+def set_clock(server, ns):
+    with redis.Redis(port=server.resp_port) as connection:
+        connection.execute_command("WEIR.CLOCK", "SET", ns)
+
+
+def run_curl(*words, **options):
+    """Returns what curl printed; -i makes that the whole answer."""
+    ran = subprocess.run(
+        ["curl", "-sS", *words], capture_output=True, text=True, timeout=DEADLINE_S * 2,
+        check=False, **options,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def read_answer(text):
+    """(status, headers in lower case, body) of what curl -i printed."""
+    head, _, body = text.partition("\n\n")  # text mode has made \n of \r\n
+    status_line, *fields = head.splitlines()
+    headers = dict(field.split(": ", 1) for field in fields)
+    return int(status_line.split()[1]), {k.lower(): v for k, v in headers.items()}, body
+
+
+@pytest.fixture
+def server():
+    with WeirServer("--test-clock") as started:
+        yield started
+
+
+@pytest.fixture
+def password_file(tmp_path):
+    path = tmp_path / "password"
+    path.write_text("secret\n")
+    path.chmod(0o600)
+    return path
+
+
+# ---- curl ----
+
+TAKE = "-i", "--data", '{"key": "alice", "limit": "1/10s"}'
+
+
+def take_url(server):
+    return f"http://127.0.0.1:{server.http_port}/v1/take"
+
+
+def test_curl_gets_exact_decisions(server):
+    status, _, body = read_answer(run_curl(*TAKE, take_url(server)))
+    assert status == 200
+    assert json.loads(body) == {
+        "verdict": "allowed", "capacity": 1, "remaining": 0, "retry_after_ns": -1,
+        "retry_after_ms": -1, "reset_after_ns": 10 * NS_PER_S, "delay_ns": 0,
+    }
+    set_clock(server, 3_700_000_000)
+    status, headers, body = read_answer(run_curl(*TAKE, take_url(server)))
+    assert status == 429
+    assert headers["retry-after"] == "7"
+    assert headers["content-type"] == "application/problem+json"
+    refusal = json.loads(body)
+    assert refusal["verdict"] == "limited"
+    assert refusal["retry_after_ns"] == 6_300_000_000
+    assert refusal["retry_after_ms"] == 6300
+    assert "alice" not in body
+
+
+def test_curl_sends_a_hundred_over_one_connection(server):
+    url = f"http://127.0.0.1:{server.http_port}/v1/check?key=alice&limit=60/min"
+    config = "\n".join([f'url = "{url}"\nwrite-out = "%{{http_code}} %{{num_connects}}\\n"'] * 100)
+    answers = run_curl("-o", "/dev/null", "-K", "-", input="next\n".join([config + "\n"]))
+    codes = [line.split() for line in answers.splitlines() if " " in line]
+    said = [code for code, _ in codes]
+    assert said.count("204") == 60 and said[:60] == ["204"] * 60
+    assert said.count("429") == 40
+    assert sum(int(connects) for _, connects in codes) == 1
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    """curl no longer pipelines: a hundred requests in one write, as `nc` would send them."""
+    request = b"GET /v1/check?key=alice&limit=60/min HTTP/1.1\r\nHost: weir\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.http_port), DEADLINE_S) as connection:
+        connection.sendall(request * 100 + last)
+        answers = connection.makefile("rb").read().decode()
+    codes = [line.split()[1] for line in answers.splitlines() if line.startswith("HTTP/1.1 ")]
+    assert codes == ["204"] * 60 + ["429"] * 40 + ["200"]
+
+
+def test_curl_comes_back_after_a_restart(server):
+    assert read_answer(run_curl(*TAKE, take_url(server)))[0] == 200
+    assert read_answer(run_curl(*TAKE, take_url(server)))[0] == 429
+    server.restart()
+    retried = run_curl("--retry", "5", "--retry-connrefused", *TAKE, take_url(server))
+    assert read_answer(retried)[0] == 200
+
+
+def test_curl_fails_auth(password_file):
+    with WeirServer("--test-clock", "--password-file", str(password_file)) as server:
+        for words in [], ["-H", "Authorization: Bearer wrong"], ["-u", "default:secret"]:
+            status, headers, _ = read_answer(run_curl(*words, *TAKE, take_url(server)))
+            assert status == 401
+            assert headers["www-authenticate"].startswith("Bearer")
+        bearer = "-H", "Authorization: Bearer secret"
+        assert read_answer(run_curl(*bearer, *TAKE, take_url(server)))[0] == 200
+        health = f"http://127.0.0.1:{server.http_port}/healthz"
+        assert read_answer(run_curl("-i", health))[0] == 200
+
+
+# ---- nginx ----
+
+NGINX_CONFIG = """
+worker_processes 1;
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    upstream weir {{
+        server 127.0.0.1:{weir_port};
+        keepalive 16;
+    }}
+    upstream app {{
+        server unix:{folder}/app.sock;
+    }}
+    server {{
+        listen unix:{folder}/app.sock;
+        return 200 "hello\\n";
+    }}
+    server {{
+        listen unix:{folder}/front.sock;
+{snippet}
+    }}
+}}
+"""
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs/nginx.md"
+
+
+def read_snippet():
+    """The configuration that docs/nginx.md teaches is the one that is tested."""
+    return GUIDE.read_text().split("```nginx\n")[2].split("```")[0]
+
+
+class Nginx:
+    def __init__(self, folder, weir_port, snippet):
+        self.folder = folder
+        folder.mkdir()
+        config = folder / "nginx.conf"
+        config.write_text(
+            NGINX_CONFIG.format(folder=folder, weir_port=weir_port, snippet=snippet)
+        )
+        self.program = subprocess.Popen(
+            [shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin"), "-p", str(folder),
+             "-e", str(folder / "error.log"), "-c", str(config)],
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while not (folder / "nginx.pid").exists() or not (folder / "front.sock").exists():
+            assert self.program.poll() is None, (folder / "error.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def get(self, *words):
+        socket_path = str(self.folder / "front.sock")
+        return read_answer(
+            run_curl("-i", "--unix-socket", socket_path, *words, "http://front/")
+        )
+
+    def stop(self):
+        self.program.terminate()
+        self.program.wait(timeout=DEADLINE_S)
+
+
+@pytest.fixture
+def start_nginx(tmp_path):
+    started = []
+
+    def start(server, snippet=None):
+        # Its workers may run as somebody else, who must reach the files.
+        tmp_path.chmod(0o755)
+        nginx = Nginx(tmp_path / "nginx", server.http_port, snippet or read_snippet())
+        started.append(nginx)
+        return nginx
+
+    yield start
+    for nginx in started:
+        nginx.stop()
+
+
+@pytest.fixture
+def guarding_server():
+    with WeirServer("--test-clock", "--refused-status", "403") as started:
+        yield started
+
+
+def test_nginx_lets_pass_and_refuses_with_429(guarding_server, start_nginx):
+    nginx = start_nginx(guarding_server)
+    for _ in range(10):
+        status, _, body = nginx.get("-H", "X-Api-Key: alice")
+        assert (status, body) == (200, "hello\n")
+    set_clock(guarding_server, 100_000_000)
+    status, headers, _ = nginx.get("-H", "X-Api-Key: alice")
+    assert status == 429
+    assert headers["retry-after"] == "1"
+    assert headers["ratelimit"] == '"10/10s";r=0;t=1'
+    assert nginx.get("-H", "X-Api-Key: bob")[0] == 200
+    set_clock(guarding_server, NS_PER_S)
+    assert nginx.get("-H", "X-Api-Key: alice")[0] == 200
+
+
+def test_nginx_does_not_let_a_client_choose_its_cost(guarding_server, start_nginx):
+    nginx = start_nginx(guarding_server)
+    cheat = "-H", "X-Api-Key: alice", "-H", "X-Weir-Cost: 0", "-H", "X-Weir-Key: someone"
+    assert [nginx.get(*cheat)[0] for _ in range(11)] == [200] * 10 + [429]
+
+
+def test_nginx_lets_a_hundred_in_a_row_through_one_connection(guarding_server, start_nginx):
+    nginx = start_nginx(guarding_server)
+    request = b"GET / HTTP/1.1\r\nHost: front\r\nX-Api-Key: alice\r\n\r\n"
+    last = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(DEADLINE_S)
+        connection.connect(str(nginx.folder / "front.sock"))
+        connection.sendall(request * 99 + last)
+        answers = connection.makefile("rb").read().decode()
+    codes = [line.split()[1] for line in answers.splitlines() if line.startswith("HTTP/1.1 ")]
+    assert codes == ["200"] * 10 + ["429"] * 90
+
+
+def test_nginx_comes_back_after_a_restart_of_weir(guarding_server, start_nginx):
+    nginx = start_nginx(guarding_server)
+    assert nginx.get("-H", "X-Api-Key: alice")[0] == 200
+    guarding_server.stop()
+    assert nginx.get("-H", "X-Api-Key: alice")[0] == 200  # open where weir is not there
+    guarding_server.start()
+    for _ in range(10):
+        assert nginx.get("-H", "X-Api-Key: alice")[0] == 200
+    assert nginx.get("-H", "X-Api-Key: alice")[0] == 429
+
+
+def test_nginx_shows_the_password(password_file, start_nginx):
+    options = "--test-clock", "--refused-status", "403", "--password-file", str(password_file)
+    with WeirServer(*options) as server:
+        wrong = start_nginx(server, read_snippet().replace("error_page 401 500", "#"))
+        assert wrong.get("-H", "X-Api-Key: alice")[0] in (401, 500)
+
+
+def test_nginx_with_the_password_gets_decisions(password_file, start_nginx):
+    options = "--test-clock", "--refused-status", "403", "--password-file", str(password_file)
+    bearer = 'proxy_set_header Authorization "Bearer secret";\n            internal;'
+    with WeirServer(*options) as server:
+        nginx = start_nginx(server, read_snippet().replace("internal;", bearer))
+        assert [nginx.get("-H", "X-Api-Key: alice")[0] for _ in range(11)] == [200] * 10 + [429]

@@ -9,5 +9,6 @@ export SOAK_MINUTES=${SOAK_MINUTES:-30}
 fetch_languages
 build dev
 ctest --test-dir build/dev -L soak --timeout 86400 --output-on-failure --no-tests=ignore
-WEIR_PRESET=dev build/venv/bin/python -m pytest -c tests/pytest.ini -m soak tests && code=0 || code=$?
+WEIR_BINARY=$PWD/build/dev/weir build/venv/bin/python -m pytest -c tests/pytest.ini -m soak tests \
+    && code=0 || code=$?
 [ "$code" = 0 ] || [ "$code" = 5 ] || exit "$code" # 5: no test carries the mark

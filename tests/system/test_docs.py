@@ -1,0 +1,83 @@
+"""What the documents say is true: their commands run and answer as printed (on the test clock),
+their links lead somewhere, and the examples in other languages work."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from weirserver import WeirServer
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "src/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+
+def read_sessions(path):
+    """Yields (command, expected output) of every ```console block."""
+    for block in re.findall(r"^```console\n(.*?)^```", path.read_text(), re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+@pytest.fixture
+def run():
+    with WeirServer("--test-clock") as server:
+        places = {
+            "build/release/weir": str(server.binary),
+            "127.0.0.1:6390": f"127.0.0.1:{server.resp_port}",
+            "127.0.0.1:8390": f"127.0.0.1:{server.http_port}",
+            "redis-cli -p 6390": f"redis-cli --no-raw -p {server.resp_port}",
+        }
+        environment = {**os.environ, "WEIR_SERVER": f"127.0.0.1:{server.resp_port}", "TERM": "dumb"}
+
+        def run_command(command):
+            for said, meant in places.items():
+                command = command.replace(said, meant)
+            ran = subprocess.run(
+                ["bash", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, timeout=30, check=False,
+            )
+            return ran.stdout
+
+        yield run_command
+
+
+def test_five_minutes_of_the_readme(run):
+    sessions = list(read_sessions(ROOT / "README.md"))
+    assert len(sessions) >= 8
+    said = [(command, run(command)) for command, _ in sessions]
+    assert said == sessions
+
+
+@pytest.mark.once
+def test_python_of_getting_started_is_a_take():
+    text = (ROOT / "docs/getting-started.md").read_text()
+    code = re.search(r"^```python\n(.*?)^```", text, re.M | re.S).group(1)
+    with WeirServer("--test-clock") as server:
+        scope = {}
+        exec(code.replace("port=6390", f"port={server.resp_port}"), scope)
+        assert (scope["verdict"], scope["capacity"], scope["remaining"]) == (0, 10, 9)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
+    gone = [
+        target for target in targets
+        if "://" not in target and not (path.parent / target).exists()
+    ]
+    assert not gone, gone
+
+
+@pytest.mark.once
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs/README.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert not {page for page in pages if page not in index}

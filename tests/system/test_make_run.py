@@ -1,0 +1,83 @@
+"""`make run`: what it says when an address is busy, and that the second time it starts at once."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.once
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+def start(resp, http):
+    environment = {**os.environ, "RESP": f"127.0.0.1:{resp}", "HTTP": f"127.0.0.1:{http}"}
+    environment.pop("MAKEFLAGS", None)
+    return subprocess.Popen(
+        ["make", "-s", "run"], cwd=ROOT, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+
+
+def stop(program):
+    os.killpg(program.pid, signal.SIGINT)
+    return program.communicate(timeout=20)[0]
+
+
+def wait_until_it_answers(port, program):
+    deadline = time.monotonic() + 300
+    while not answers(port):
+        assert program.poll() is None, program.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_serves_and_the_second_time_starts_at_once():
+    resp, http = free_port(), free_port()
+    program = start(resp, http)  # may have to build first
+    wait_until_it_answers(resp, program)
+    stop(program)
+
+    started = time.monotonic()
+    program = start(resp, http)
+    wait_until_it_answers(resp, program)
+    took = time.monotonic() - started
+    take = ["build/release/weir", "take", "alice", "10/s", "--server", f"127.0.0.1:{resp}"]
+    asked = subprocess.run(take, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = stop(program)
+    assert asked.returncode == 0, asked.stderr
+    assert f"127.0.0.1:{resp}" in said and f"127.0.0.1:{http}" in said
+    assert " ".join(take) in said
+    assert "Forgotten at exit" in said
+    assert took < 5  # under a second on an idle machine
+
+
+@pytest.mark.parametrize("variable", ["RESP", "HTTP"])
+def test_busy_address_is_named_with_the_variable_to_set(variable):
+    with socket.socket() as occupier:
+        occupier.bind(("127.0.0.1", 0))
+        occupier.listen()
+        busy, other = occupier.getsockname()[1], free_port()
+        program = start(*((busy, other) if variable == "RESP" else (other, busy)))
+        said, _ = program.communicate(timeout=300)
+    assert program.returncode != 0
+    assert f"127.0.0.1:{busy} is busy" in said
+    assert f"make run {variable}=" in said

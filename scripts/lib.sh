@@ -74,7 +74,7 @@ build() {
         cmake --preset "$1" >"build/$1.configure.log" 2>&1 \
             || { cat "build/$1.configure.log" >&2; rm -f "build/$1/build.ninja"; return 1; }
     fi
-    ninja -C "build/$1" --quiet
+    ninja -C "build/$1" --quiet | sed "/^ninja: no work to do/d"
 }
 
 need_build_tools() {

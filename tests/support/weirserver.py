@@ -185,6 +185,16 @@ class WeirServer:
             raise RuntimeError(f"weir serve exited {self.process.returncode}:\n{self.log}")
         return self
 
+    def restart(self):
+        """Stops it, and starts it again at the addresses that it had."""
+        self.stop()
+        for protocol, addresses in self.addresses.items():
+            if f"--{protocol}" not in self.arguments and addresses:
+                self.arguments += [f"--{protocol}", addresses[0]]
+        self.addresses = {"resp": [], "http": []}
+        self.lines = []
+        return self.start()
+
     def _read_log(self):
         with self.process.stderr as stream:
             for raw in stream:

@@ -61,6 +61,8 @@ class ProgramClient:
 
 
 class RedisPy:
+    client = None
+
     def connect(self, port, password=None):
         self.client = redis.Redis(port=port, password=password, decode_responses=True)
         self.command("PING")
@@ -78,7 +80,8 @@ class RedisPy:
         return pipe.execute()
 
     def close(self):
-        self.client.close()
+        if self.client is not None:
+            self.client.close()
 
 
 def node(library):

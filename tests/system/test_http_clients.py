@@ -253,10 +253,9 @@ def test_nginx_comes_back_after_a_restart_of_weir(guarding_server, start_nginx):
     assert nginx.get("-H", "X-Api-Key: alice")[0] == 200
     guarding_server.stop()
     assert nginx.get("-H", "X-Api-Key: alice")[0] == 200  # open where weir is not there
-    guarding_server.start()
+    guarding_server.restart()
     codes = [nginx.get("-H", "X-Api-Key: alice")[0] for _ in range(12)]
-    # One may find the old connection closed, and so go unguarded.
-    assert codes in ([200] * 10 + [429] * 2, [200] * 11 + [429])
+    assert codes == [200] * 10 + [429] * 2
 
 
 def test_nginx_shows_the_password(password_file, start_nginx):

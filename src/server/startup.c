@@ -97,6 +97,15 @@ static int open_unix(struct server *server, enum protocol protocol, const char *
     return EXIT_DRAINED;
 }
 
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd >= 0;
+}
+
 /* A name may stand for several addresses: localhost is ::1 and 127.0.0.1. Where the system has no
  * IPv6, the others are enough. */
 static int open_resolved(struct server *server, enum protocol protocol,
@@ -110,14 +119,13 @@ static int open_resolved(struct server *server, enum protocol protocol,
                       PROTOCOL[protocol].option, address->host, why);
         return EXIT_FAILED;
     }
-    if (address->host[0] == '\0' && access("/proc/net/if_inet6", F_OK) != 0) {
+    if (address->host[0] == '\0' && !has_ipv6()) { // every interface, then, is IPv4 alone
         resolved[0].length = sizeof resolved[0].v4;
         resolved[0].v4 =
             (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(address->port)};
     }
     for (size_t i = 0; i < count; i++) {
-        if (count > 1 && resolved[i].any.sa_family == AF_INET6
-            && access("/proc/net/if_inet6", F_OK) != 0) {
+        if (count > 1 && resolved[i].any.sa_family == AF_INET6 && !has_ipv6()) {
             continue;
         }
         int result = open_tcp(server, protocol, &resolved[i]);
@@ -260,6 +268,7 @@ void startup_announce(struct server *server)
     write_example(server, example, sizeof example);
     if (!server->options.quiet && !server->log.json && isatty(STDERR_FILENO) == 1) {
         print_banner(server, example);
+        return;
     }
     for (size_t i = 0; i < server->listener_count; i++) {
         const struct listener *listener = &server->listeners[i];

@@ -11,15 +11,29 @@
 enum { PAGE_BYTES = 4096 };
 _Static_assert(PASSWORD_BYTES_MAX + 3 < PAGE_BYTES, "a line, its end and a NUL fit in the page");
 
+/* As much as a line can have; a pipe may hand it over in pieces. False with errno. */
+static bool read_page(char *page, int fd, size_t *length)
+{
+    *length = 0;
+    while (*length < PASSWORD_BYTES_MAX + 2) {
+        ssize_t count = read(fd, page + *length, PASSWORD_BYTES_MAX + 2 - *length);
+        if (count <= 0) {
+            return count == 0;
+        }
+        *length += (size_t)count;
+    }
+    return true;
+}
+
 static bool read_line(struct password *password, int fd, const char **why)
 {
-    ssize_t count = read(fd, password->text, PASSWORD_BYTES_MAX + 2);
-    if (count < 0) {
+    size_t count;
+    if (!read_page(password->text, fd, &count)) {
         *why = strerror(errno);
         return false;
     }
-    const char *end = memchr(password->text, '\n', (size_t)count);
-    size_t length = end != NULL ? (size_t)(end - password->text) : (size_t)count;
+    const char *end = memchr(password->text, '\n', count);
+    size_t length = end != NULL ? (size_t)(end - password->text) : count;
     if (length > 0 && password->text[length - 1] == '\r') {
         length--;
     }

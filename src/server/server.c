@@ -96,6 +96,13 @@ static void run_until_drained(struct server *server, int signal_fd)
     }
 }
 
+static void close_listeners(struct server *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++) {
+        listener_close(&server->listeners[i]);
+    }
+}
+
 /* ---- workers ---- */
 
 static bool open_workers(struct server *server)
@@ -112,15 +119,17 @@ static bool open_workers(struct server *server)
     return server->workers != NULL;
 }
 
-/* A worker that cannot start is a failure of the whole: the process ends, with those that run. */
-static bool start_workers(struct server *server)
+/* A worker that cannot start ends the process, and with it those that run already. */
+static void start_workers(struct server *server)
 {
     for (size_t i = 0; i < server->worker_count; i++) {
         if (!worker_start(server->workers[i])) {
-            return false;
+            (void)fprintf(stderr, "weir serve: cannot start thread %zu: %s\n", i + 1,
+                          strerror(errno));
+            close_listeners(server);
+            _exit(EXIT_FAILED);
         }
     }
-    return true;
 }
 
 static void close_workers(struct server *server)
@@ -194,7 +203,7 @@ static int serve(struct server *server)
     int signal_fd = open_signals();
     server->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int result = startup_open_listeners(server);
-    if (result != EXIT_DRAINED) {
+    if (result != EXIT_DONE) {
         return result;
     }
     choose_connections_max(server, fd_limit);
@@ -202,10 +211,11 @@ static int serve(struct server *server)
         return EXIT_FAILED;
     }
     if (signal_fd < 0 || server->ended_fd < 0 || !open_address_table(server)
-        || !open_workers(server) || !start_workers(server)) {
+        || !open_workers(server)) {
         (void)fprintf(stderr, "weir serve: cannot start: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
+    start_workers(server);
     startup_announce(server);
     if (!systemd_notify("READY=1\nSTATUS=weir " WEIR_VERSION " is serving")) {
         LOG(&server->log, LOG_WARN, "notify_failed", log_text("why", strerror(errno)));
@@ -216,7 +226,7 @@ static int serve(struct server *server)
         log_number("uptime_s", (weir_clock_now_ns() - server->started_ns) / 1000000000));
     (void)close(signal_fd);
     (void)close(server->ended_fd);
-    return EXIT_DRAINED;
+    return EXIT_DONE;
 }
 
 int server_main(int argc, char **argv)
@@ -227,7 +237,7 @@ int server_main(int argc, char **argv)
         return EXIT_FAILED;
     }
     char message[OPTIONS_MESSAGE_BYTES_MAX];
-    int exit_code = EXIT_DRAINED;
+    int exit_code = EXIT_DONE;
     switch (options_parse(&server->options, argc, argv, message)) {
     case OPTIONS_HELP: (void)fputs(OPTIONS_HELP_TEXT, stdout); break;
     case OPTIONS_BAD:
@@ -236,9 +246,7 @@ int server_main(int argc, char **argv)
         break;
     case OPTIONS_RUN:
         exit_code = serve(server);
-        for (size_t i = 0; i < server->listener_count; i++) {
-            listener_close(&server->listeners[i]);
-        }
+        close_listeners(server);
         weir_limiter_close(server->limiter);
         address_table_close(server->addresses);
         password_fini(&server->password);

@@ -79,7 +79,7 @@ static int open_tcp(struct server *server, enum protocol protocol,
         return EXIT_FAILED;
     }
     server->listener_count++;
-    return EXIT_DRAINED;
+    return EXIT_DONE;
 }
 
 static int open_unix(struct server *server, enum protocol protocol, const char *path)
@@ -94,7 +94,7 @@ static int open_unix(struct server *server, enum protocol protocol, const char *
         return EXIT_FAILED;
     }
     server->listener_count++;
-    return EXIT_DRAINED;
+    return EXIT_DONE;
 }
 
 static bool has_ipv6(void)
@@ -129,11 +129,11 @@ static int open_resolved(struct server *server, enum protocol protocol,
             continue;
         }
         int result = open_tcp(server, protocol, &resolved[i]);
-        if (result != EXIT_DRAINED) {
+        if (result != EXIT_DONE) {
             return result;
         }
     }
-    return EXIT_DRAINED;
+    return EXIT_DONE;
 }
 
 /* A socket of the service manager is named "resp" or "http"; without names the first is RESP and
@@ -155,7 +155,7 @@ static int adopt(struct server *server, const struct systemd_sockets *sockets, s
     }
     server->listener_count++;
     adopted[protocol] = true;
-    return is_permitted(server, &listener->address, listener->name, protocol) ? EXIT_DRAINED
+    return is_permitted(server, &listener->address, listener->name, protocol) ? EXIT_DONE
                                                                               : EXIT_USAGE;
 }
 
@@ -164,7 +164,7 @@ static int read_password(struct server *server)
     const char *path = server->options.password_file;
     const char *why = "";
     if (path == NULL) {
-        return EXIT_DRAINED;
+        return EXIT_DONE;
     }
     if (!password_read(&server->password, path, &why)) {
         (void)fprintf(stderr, "weir serve: --password-file '%s': %s\n", path, why);
@@ -176,7 +176,7 @@ static int read_password(struct server *server)
     }
     server->options.service.password = server->password.text;
     server->options.service.password_len = server->password.length;
-    return EXIT_DRAINED;
+    return EXIT_DONE;
 }
 
 int startup_open_listeners(struct server *server)
@@ -185,10 +185,10 @@ int startup_open_listeners(struct server *server)
     struct systemd_sockets sockets;
     bool adopted[PROTOCOL_COUNT] = {false};
     systemd_take_sockets(&sockets);
-    for (size_t i = 0; i < sockets.count && result == EXIT_DRAINED; i++) {
+    for (size_t i = 0; i < sockets.count && result == EXIT_DONE; i++) {
         result = adopt(server, &sockets, i, adopted);
     }
-    for (size_t i = 0; i < server->options.listen_count && result == EXIT_DRAINED; i++) {
+    for (size_t i = 0; i < server->options.listen_count && result == EXIT_DONE; i++) {
         const struct listen_option *one = &server->options.listen[i];
         if (sockets.count > 0 && !server->options.listen_chosen[one->protocol]) {
             continue; // handed-over sockets stand in for the defaults
@@ -199,7 +199,7 @@ int startup_open_listeners(struct server *server)
         result = one->address.is_unix ? open_unix(server, one->protocol, one->address.path)
                                       : open_resolved(server, one->protocol, &one->address);
     }
-    if (result == EXIT_DRAINED && server->listener_count == 0) {
+    if (result == EXIT_DONE && server->listener_count == 0) {
         (void)fprintf(stderr, "weir serve: both --resp and --http are off: nothing to serve\n");
         result = EXIT_USAGE;
     }

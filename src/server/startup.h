@@ -7,10 +7,10 @@
 #include "server/state.h"
 
 /* The exit codes of `weir serve`. */
-enum { EXIT_DRAINED = 0, EXIT_USAGE = 2, EXIT_FAILED = 3 };
+enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 3 };
 
 /* Reads the password and opens every socket: what the service manager hands over, then what was
- * asked for, or the default. Returns EXIT_DRAINED (go on), EXIT_USAGE or EXIT_FAILED, and has then
+ * asked for, or the default. Returns EXIT_DONE, EXIT_USAGE or EXIT_FAILED, and has then
  * said why on standard error. */
 int startup_open_listeners(struct server *server);
 

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands that ask for a decision: CL.THROTTLE and the WEIR family. A command becomes a question
+ * in the batch; resp_flush() decides all of them at one instant and writes the answers in order. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/resp/resp_session.h"
+
+/* The longest answer: WEIR.FILL as a map, an amount among its values. */
+enum { ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX };
+
+static struct weir_rule *next_rule(struct resp_batch *batch)
+{
+    assert(batch->count < RESP_BATCH_COUNT_MAX);
+    return &batch->rules[batch->count];
+}
+
+/* Adds a question about a key, under the rule that next_rule() gave. */
+static void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
+                uint64_t cost_micro, enum resp_answer answer)
+{
+    struct resp_batch *batch = call->batch;
+    size_t i = batch->count++;
+    batch->questions[i] = (struct resp_question){answer, call->session->version, false};
+    batch->requests[i] = (struct weir_request){
+        .rule = &batch->rules[i],
+        .key = key.at,
+        .key_len = key.length,
+        .cost_micro = cost_micro,
+        .operation = operation,
+        .detail = operation == WEIR_TAKE ? NULL : &batch->details[i],
+    };
+}
+
+static bool check_key(struct resp_call *call, struct bytes key)
+{
+    if (key.length >= 1 && key.length <= WEIR_KEY_BYTES_MAX) {
+        return true;
+    }
+    resp_fail(call, "ERR the key must be 1 to %d bytes, not %zu", WEIR_KEY_BYTES_MAX, key.length);
+    return false;
+}
+
+/* CL.THROTTLE key max_burst count period [quantity], as redis-cell has it; docs/resp.md says where
+ * the arithmetic differs. */
+
+static void fail_throttle(struct resp_call *call, const char *what)
+{
+    resp_fail(call, "Cell error: Store error: %s", what);
+}
+
+/* Reads an argument of CL.THROTTLE. Errors come in the order of the arguments. */
+static bool read_throttle_integer(struct resp_call *call, size_t i, int64_t *value)
+{
+    struct bytes arg = resp_arg(call, i);
+    if (resp_read_integer(arg, value)) {
+        return true;
+    }
+    resp_fail(call, "Cell error: Store error: Couldn't parse as integer: %.*s",
+              arg.length < 64 ? (int)arg.length : 64, arg.at);
+    return false;
+}
+
+static bool check_throttle_numbers(struct resp_call *call, const int64_t numbers[3])
+{
+    if (numbers[1] == 0 || numbers[2] == 0) {
+        fail_throttle(call, "Zero rates are not supported");
+    } else if (numbers[0] < 0 || (uint64_t)numbers[0] >= WEIR_UNITS_MAX) {
+        fail_throttle(call, "max_burst must be 0 to 999999999999");
+    } else if (numbers[1] < 0 || (uint64_t)numbers[1] > WEIR_UNITS_MAX) {
+        fail_throttle(call, "count must be 1 to 1000000000000");
+    } else if (numbers[2] < 0) {
+        fail_throttle(call, "period must be 1 or more seconds");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* A quantity below zero gives back; more than any cost can say never fits. */
+static void ask_throttle(struct resp_call *call, int64_t quantity)
+{
+    struct bytes key = resp_arg(call, 1);
+    uint64_t units = quantity < 0 ? 0 - (uint64_t)quantity : (uint64_t)quantity;
+    bool is_beyond = units > WEIR_UNITS_MAX;
+    uint64_t cost_micro = is_beyond ? WEIR_COST_MAX : units * WEIR_UNIT;
+    if (quantity < 0) {
+        ask(call, WEIR_REFUND, key, cost_micro, RESP_ANSWER_THROTTLE);
+    } else if (is_beyond) {
+        ask(call, WEIR_SHOW, key, 0, RESP_ANSWER_THROTTLE);
+        call->batch->questions[call->batch->count - 1].is_beyond = true;
+    } else {
+        ask(call, WEIR_TAKE, key, cost_micro, RESP_ANSWER_THROTTLE);
+    }
+}
+
+void resp_throttle(struct resp_call *call)
+{
+    size_t arg_count = call->command->arg_count;
+    int64_t numbers[3]; // max_burst, count, period
+    int64_t quantity = 1;
+    if (arg_count != 5 && arg_count != 6) {
+        fail_throttle(call, "Usage: cl.throttle <key> <max_burst> <count per period> <period> "
+                            "[<quantity>]");
+        return;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        if (!read_throttle_integer(call, i + 2, &numbers[i])) {
+            return;
+        }
+    }
+    if (arg_count == 6 && !read_throttle_integer(call, 5, &quantity)) {
+        return;
+    }
+    if (!check_throttle_numbers(call, numbers) || !check_key(call, resp_arg(call, 1))) {
+        return;
+    }
+    struct weir_error error;
+    if (rule_cache_throttle(call->service->rules, next_rule(call->batch), (uint64_t)numbers[0] + 1,
+                            (uint64_t)numbers[1], (uint64_t)numbers[2], &error)
+        != WEIR_OK) {
+        fail_throttle(call, error.message);
+        return;
+    }
+    ask_throttle(call, quantity);
+}
+
+/* WEIR.X key limit [COST c]. */
+
+static bool read_limit(struct resp_call *call, struct bytes text)
+{
+    struct weir_error error;
+    enum weir_status status =
+        rule_cache_text(call->service->rules, next_rule(call->batch), text.at, text.length, &error);
+    if (status != WEIR_OK) {
+        resp_fail(call, "ERR invalid limit at byte %zu: %s", error.offset, error.message);
+    }
+    return status == WEIR_OK;
+}
+
+/* Reads what follows the limit. */
+static bool read_cost(struct resp_call *call, uint64_t *cost_micro)
+{
+    size_t arg_count = call->command->arg_count;
+    *cost_micro = WEIR_UNIT;
+    if (arg_count == 3) {
+        return true;
+    }
+    if (arg_count != 5 || !resp_word_is(resp_arg(call, 3), "cost")) {
+        resp_fail(call, "ERR syntax error: after the limit comes nothing or COST and a number");
+        return false;
+    }
+    struct bytes text = resp_arg(call, 4);
+    struct weir_error error;
+    if (weir_cost_parse(cost_micro, text.at, text.length, &error) != WEIR_OK) {
+        resp_fail(call, "ERR invalid cost at byte %zu: %s", error.offset, error.message);
+        return false;
+    }
+    return true;
+}
+
+static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
+                          enum resp_answer answer)
+{
+    struct bytes key = resp_arg(call, 1);
+    uint64_t cost_micro;
+    if (check_key(call, key) && read_limit(call, resp_arg(call, 2))
+        && read_cost(call, &cost_micro)) {
+        ask(call, operation, key, cost_micro, answer);
+    }
+}
+
+void resp_take(struct resp_call *call)
+{
+    ask_with_cost(call, WEIR_TAKE, RESP_ANSWER_DECISION);
+}
+
+void resp_can_take(struct resp_call *call)
+{
+    ask_with_cost(call, WEIR_CAN_TAKE, RESP_ANSWER_DECISION);
+}
+
+void resp_fill(struct resp_call *call)
+{
+    ask_with_cost(call, WEIR_FILL, RESP_ANSWER_FILL);
+}
+
+void resp_refund(struct resp_call *call)
+{
+    ask_with_cost(call, WEIR_REFUND, RESP_ANSWER_DECISION);
+}
+
+static void ask_without_cost(struct resp_call *call, enum weir_operation operation,
+                             enum resp_answer answer)
+{
+    struct bytes key = resp_arg(call, 1);
+    if (check_key(call, key) && read_limit(call, resp_arg(call, 2))) {
+        ask(call, operation, key, 0, answer);
+    }
+}
+
+void resp_show(struct resp_call *call)
+{
+    ask_without_cost(call, WEIR_SHOW, RESP_ANSWER_SHOW);
+}
+
+void resp_reset_bucket(struct resp_call *call)
+{
+    ask_without_cost(call, WEIR_RESET, RESP_ANSWER_RESET);
+}
+
+/* Answers. Each put_..() writes into memory that was reserved, and returns where it ends. */
+
+/* Whole seconds, rounded up; -1 stays. */
+static int64_t ceil_seconds(int64_t ns)
+{
+    return ns < 0 ? -1 : ns / 1000000000 + (ns % 1000000000 != 0);
+}
+
+static char *put_throttle(char *to, const struct resp_question *question,
+                          const struct weir_decision *decision)
+{
+    static const char FULL[] = "-Cell error: Store error: the table is full of live buckets\r\n";
+    if (decision->verdict == WEIR_FAILED) {
+        return resp_put_text(to, FULL, sizeof FULL - 1);
+    }
+    to = resp_put_text(to, "*5\r\n", 4);
+    to = resp_put_integer(to, decision->verdict != WEIR_ALLOWED || question->is_beyond);
+    to = resp_put_integer(to, (int64_t)decision->capacity);
+    to = resp_put_integer(to, (int64_t)decision->remaining);
+    to = resp_put_integer(to, ceil_seconds(decision->retry_after_ns));
+    return resp_put_integer(to, ceil_seconds(decision->reset_after_ns));
+}
+
+/* A field's name, which RESP2 does without. */
+#define PUT_NAME(to, version, name)                                                                \
+    ((version) == 3 ? resp_put_text(to, "+" name "\r\n", sizeof "+" name "\r\n" - 1) : (to))
+
+static char *put_decision(char *to, int version, const struct weir_decision *decision)
+{
+    to = PUT_NAME(to, version, "verdict");
+    to = resp_put_integer(to, (int64_t)decision->verdict);
+    to = PUT_NAME(to, version, "capacity");
+    to = resp_put_integer(to, (int64_t)decision->capacity);
+    to = PUT_NAME(to, version, "remaining");
+    to = resp_put_integer(to, (int64_t)decision->remaining);
+    to = PUT_NAME(to, version, "retry_after_ns");
+    to = resp_put_integer(to, decision->retry_after_ns);
+    to = PUT_NAME(to, version, "reset_after_ns");
+    to = resp_put_integer(to, decision->reset_after_ns);
+    to = PUT_NAME(to, version, "delay_ns");
+    return resp_put_integer(to, decision->delay_ns);
+}
+
+static char *put_header(char *to, int version, unsigned field_count)
+{
+    *to++ = version == 3 ? '%' : '*';
+    *to++ = (char)('0' + field_count);
+    return resp_put_text(to, "\r\n", 2);
+}
+
+static char *put_amount(char *to, const struct weir_amount *amount)
+{
+    char text[WEIR_AMOUNT_TEXT_MAX];
+    int length = weir_amount_print(amount, text);
+    return to + sprintf(to, "$%d\r\n%s\r\n", length, text);
+}
+
+static char *put_fill(char *to, int version, const struct weir_decision *decision,
+                      const struct weir_detail *detail)
+{
+    to = put_header(to, version, 8);
+    to = put_decision(to, version, decision);
+    to = PUT_NAME(to, version, "spill");
+    to = put_amount(to, &detail->amount);
+    to = PUT_NAME(to, version, "full");
+    return resp_put_integer(to, detail->full);
+}
+
+static char *put_show(char *to, int version, const struct weir_decision *decision,
+                      const struct weir_detail *detail)
+{
+    to = put_header(to, version, 7);
+    to = put_decision(to, version, decision);
+    to = PUT_NAME(to, version, "level");
+    return put_amount(to, &detail->amount);
+}
+
+static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
+{
+    const struct resp_question *question = &batch->questions[i];
+    const struct weir_decision *decision = &batch->decisions[i];
+    const struct weir_detail *detail = &batch->details[i];
+    switch (question->answer) {
+    case RESP_ANSWER_THROTTLE: return put_throttle(to, question, decision);
+    case RESP_ANSWER_DECISION:
+        return put_decision(put_header(to, question->version, 6), question->version, decision);
+    case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
+    case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
+    case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
+    }
+    return to;
+}
+
+static void count_decisions(struct counters *counters, const struct resp_batch *batch)
+{
+    uint64_t counts[VERDICT_COUNT] = {0};
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->questions[i].answer != RESP_ANSWER_RESET) {
+            bool is_beyond = batch->questions[i].is_beyond;
+            counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;
+        }
+    }
+    for (size_t verdict = 0; verdict < VERDICT_COUNT; verdict++) {
+        if (counts[verdict] != 0) {
+            counter_add(&counters->decisions[PROTOCOL_RESP][verdict], counts[verdict]);
+        }
+    }
+}
+
+void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output)
+{
+    if (batch->count == 0) {
+        return;
+    }
+    weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
+                           service->now_ns);
+    count_decisions(service->counters, batch);
+    char *start = buffer_reserve(output, batch->count * ANSWER_BYTES_MAX);
+    if (start != NULL) {
+        char *to = start;
+        for (size_t i = 0; i < batch->count; i++) {
+            to = put_answer(to, batch, i);
+        }
+        output->length += (size_t)(to - start);
+    }
+    batch->count = 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RESP as an engine: reads every command of a read, lets questions gather in a batch, and answers
+ * in order. A command that is no question is answered at once, after the batch before it. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/resp/resp_session.h"
+
+/* A command is refused before it could need more input than the server keeps. */
+_Static_assert((int)RESP_COMMAND_BYTES_MAX < ENGINE_INPUT_BYTES_MAX,
+               "a command fits the server's buffer");
+_Static_assert((int)RESP_INLINE_BYTES_MAX < (int)ENGINE_INPUT_BYTES_MAX, "and so does a line");
+_Static_assert(RESP_BULK_BYTES_MAX >= WEIR_KEY_BYTES_MAX, "every key can be said");
+
+static const struct resp_handler QUESTION_HANDLERS[] = {
+    {"cl.throttle", -1, false, resp_throttle}, // counts its arguments itself
+    {"weir.take", -3, false, resp_take},
+    {"weir.cantake", -3, false, resp_can_take},
+    {"weir.fill", -3, false, resp_fill},
+    {"weir.refund", -3, false, resp_refund},
+    {"weir.show", 3, false, resp_show},
+    {"weir.reset", 3, false, resp_reset_bucket},
+    {NULL, 0, false, NULL},
+};
+
+const struct resp_handler *const RESP_HANDLERS[] = {
+    QUESTION_HANDLERS, RESP_CONNECTION_HANDLERS, RESP_KEY_HANDLERS, RESP_SERVER_HANDLERS, NULL,
+};
+
+bool resp_word_is(struct bytes bytes, const char *word)
+{
+    for (size_t i = 0; i < bytes.length; i++) {
+        char c = bytes.at[i];
+        c = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        if (c != word[i] || c == '\0') {
+            return false;
+        }
+    }
+    return word[bytes.length] == '\0';
+}
+
+bool resp_read_integer(struct bytes bytes, int64_t *value)
+{
+    size_t i = 0;
+    uint64_t magnitude = 0;
+    bool is_negative = bytes.length > 0 && bytes.at[0] == '-';
+    uint64_t max = (uint64_t)INT64_MAX + is_negative;
+    if (is_negative || (bytes.length > 0 && bytes.at[0] == '+')) {
+        i = 1;
+    }
+    if (i == bytes.length) {
+        return false;
+    }
+    for (; i < bytes.length; i++) {
+        unsigned digit = (unsigned)(bytes.at[i] - '0');
+        if (digit > 9 || magnitude > (max - digit) / 10) {
+            return false;
+        }
+        magnitude = magnitude * 10 + digit;
+    }
+    *value = is_negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return true;
+}
+
+static const struct resp_handler *find_in(const struct resp_handler *table, struct bytes name)
+{
+    for (; table->name != NULL; table++) {
+        if (resp_word_is(name, table->name)) {
+            return table;
+        }
+    }
+    return NULL;
+}
+
+const struct resp_handler *resp_find_handler(struct bytes name)
+{
+    for (const struct resp_handler *const *table = RESP_HANDLERS; *table != NULL; table++) {
+        const struct resp_handler *handler = find_in(*table, name);
+        if (handler != NULL) {
+            return handler;
+        }
+    }
+    return NULL;
+}
+
+static bool fits_arity(const struct resp_handler *handler, size_t arg_count)
+{
+    return handler->arity >= 0 ? arg_count == (size_t)handler->arity
+                               : arg_count >= (size_t)-handler->arity;
+}
+
+void resp_fail(struct resp_call *call, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    resp_flush(call->batch, call->service, call->output); // answers stay in order
+    counter_add(&call->service->counters->bad_requests[PROTOCOL_RESP], 1);
+    resp_write_error(call->output, "%s", text);
+}
+
+void resp_fail_arity(struct resp_call *call, const char *name)
+{
+    resp_fail(call, "ERR wrong number of arguments for '%s' command", name);
+}
+
+/* Redis repeats what it did not understand: the name, and arguments up to 128 bytes in all. */
+static void fail_unknown(struct resp_call *call)
+{
+    enum { SHOWN_BYTES_MAX = 128 };
+    struct bytes name = resp_arg(call, 0);
+    char args[SHOWN_BYTES_MAX + 8] = "";
+    size_t length = 0;
+    for (size_t i = 1; i < call->command->arg_count && length < SHOWN_BYTES_MAX; i++) {
+        struct bytes arg = resp_arg(call, i);
+        size_t room = SHOWN_BYTES_MAX - length;
+        int written = snprintf(args + length, sizeof args - length, "'%.*s' ",
+                               (int)(arg.length < room ? arg.length : room), arg.at);
+        length +=
+            (size_t)written < sizeof args - length ? (size_t)written : sizeof args - length - 1;
+    }
+    resp_fail(call, "ERR unknown command '%.*s', with args beginning with: %s",
+              (int)(name.length < SHOWN_BYTES_MAX ? name.length : SHOWN_BYTES_MAX), name.at, args);
+}
+
+void resp_handle_subcommand(struct resp_call *call, const char *name,
+                            const struct resp_handler *table)
+{
+    struct bytes word = resp_arg(call, 1);
+    const struct resp_handler *handler = find_in(table, word);
+    if (handler == NULL) {
+        char upper[32];
+        size_t i = 0;
+        for (; name[i] != '\0'; i++) {
+            upper[i] = (char)(name[i] - 'a' + 'A');
+        }
+        upper[i] = '\0';
+        resp_fail(call, "ERR unknown subcommand '%.*s'. Try %s HELP.",
+                  (int)(word.length < 128 ? word.length : 128), word.at, upper);
+    } else if (!fits_arity(handler, call->command->arg_count)) {
+        resp_fail(call, "ERR wrong number of arguments for '%s|%s' command", name, handler->name);
+    } else {
+        handler->handle(call);
+    }
+}
+
+static bool is_question(const struct resp_handler *handler)
+{
+    size_t count = sizeof QUESTION_HANDLERS / sizeof QUESTION_HANDLERS[0];
+    return handler >= QUESTION_HANDLERS && handler < QUESTION_HANDLERS + count;
+}
+
+/* True if a web browser was made to speak to this port: its first words are no command, and what
+ * follows may be (as Redis: cross protocol scripting). */
+static bool is_http(struct bytes name)
+{
+    return resp_word_is(name, "post") || resp_word_is(name, "host:");
+}
+
+static void call_command(struct resp_call *call)
+{
+    struct bytes name = resp_arg(call, 0);
+    const struct resp_handler *handler = resp_find_handler(name);
+    bool has_clock = call->service->ops->test_clock_set != NULL;
+    bool is_known = handler != NULL && (has_clock || strcmp(handler->name, "weir.clock") != 0);
+    bool is_stranger = call->service->config->password != NULL && !call->session->is_authenticated;
+    if (is_http(name)) {
+        call->closes = true;
+        return;
+    }
+    if (!is_known) {
+        fail_unknown(call);
+    } else if (!fits_arity(handler, call->command->arg_count)) {
+        resp_fail_arity(call, handler->name);
+    } else if (is_stranger && !handler->is_for_strangers) {
+        resp_fail(call, "NOAUTH Authentication required.");
+    } else {
+        if (!is_question(handler)) {
+            resp_flush(call->batch, call->service, call->output);
+        }
+        handler->handle(call);
+    }
+}
+
+static void session_open(void *memory, const struct peer *peer)
+{
+    struct resp_session *session = memory;
+    *session = (struct resp_session){.id = peer->id, .version = 2};
+    memcpy(session->peer_name, peer->name, sizeof session->peer_name);
+    memcpy(session->local_name, peer->local_name, sizeof session->local_name);
+}
+
+static void session_close(void *memory)
+{
+    (void)memory; // holds nothing
+}
+
+/* Handles the command that was parsed. */
+static enum engine_state run(struct resp_call *call)
+{
+    if (call->command->arg_count == 0) {
+        return ENGINE_OPEN;
+    }
+    counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
+    call_command(call);
+    /* An inline command's arguments live in the memory that the next one overwrites. */
+    if (call->command->is_inline || call->batch->count == RESP_BATCH_COUNT_MAX) {
+        resp_flush(call->batch, call->service, call->output);
+    }
+    return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
+}
+
+static enum engine_state session_feed(void *memory, struct service *service, struct bytes input,
+                                      struct buffer *output, size_t *used)
+{
+    struct resp_session *session = memory;
+    struct resp_batch *batch = service->scratch[PROTOCOL_RESP];
+    struct resp_call call = {session, service, batch, &batch->command, output, false};
+    struct resp_progress progress = {.searched = session->searched};
+    enum engine_state state = ENGINE_OPEN;
+    size_t at = 0;
+    assert(batch->count == 0);
+    while (state == ENGINE_OPEN && input.length - at >= session->need && at < input.length
+           && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
+        struct bytes rest = {input.at + at, input.length - at};
+        bool is_stranger = service->config->password != NULL && !session->is_authenticated;
+        enum resp_result result = resp_parse(rest, is_stranger, &batch->command, &progress);
+        session->need = 0;
+        if (result == RESP_MORE) {
+            session->need = progress.need;
+        } else if (result == RESP_BAD) {
+            resp_fail(&call, "ERR %s", progress.error);
+            state = ENGINE_CLOSE;
+            at = input.length;
+        } else {
+            at += progress.used;
+            state = run(&call);
+        }
+    }
+    session->searched = progress.searched;
+    resp_flush(batch, service, output);
+    *used = at;
+    return state;
+}
+
+const struct engine_ops RESP_ENGINE = {
+    .name = "resp",
+    .protocol = PROTOCOL_RESP,
+    .session_bytes = sizeof(struct resp_session),
+    .scratch_bytes = sizeof(struct resp_batch),
+    .open = session_open,
+    .feed = session_feed,
+    .close = session_close,
+};

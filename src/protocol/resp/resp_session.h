@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the parts of the RESP engine share: a connection's state, a worker's working memory, and one
+ * call of a command. */
+#ifndef WEIR_PROTOCOL_RESP_RESP_SESSION_H
+#define WEIR_PROTOCOL_RESP_RESP_SESSION_H
+
+#include "protocol/engine.h"
+#include "protocol/resp/resp_parse.h"
+#include "protocol/resp/resp_write.h"
+
+enum {
+    RESP_BATCH_COUNT_MAX = 64,   // decisions that are made together
+    RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
+    RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
+};
+
+/* One connection. */
+struct resp_session {
+    uint64_t id;
+    size_t need;           // input to wait for before parsing again; 0: any
+    size_t searched;       // resp_progress
+    uint8_t version;       // 2 or 3
+    bool is_authenticated; // has said the password, if one is wanted
+    char name[RESP_NAME_BYTES_MAX + 1];
+    char library_name[RESP_LIBRARY_BYTES_MAX + 1];
+    char library_version[RESP_LIBRARY_BYTES_MAX + 1];
+    char peer_name[64];
+    char local_name[64];
+};
+
+/* How the answer to a question is written. */
+enum resp_answer {
+    RESP_ANSWER_THROTTLE, // five integers, in seconds
+    RESP_ANSWER_DECISION, // six values
+    RESP_ANSWER_FILL,     // and spill, full
+    RESP_ANSWER_SHOW,     // and level
+    RESP_ANSWER_RESET,    // one integer
+};
+
+/* What is known of a question beside the request itself. */
+struct resp_question {
+    enum resp_answer answer;
+    uint8_t version;
+    bool is_beyond; // CL.THROTTLE asked for more than any cost can say: it never fits
+};
+
+/* A worker's working memory. Questions gather here until the batch is full, another command comes
+ * or the input ends. */
+struct resp_batch {
+    size_t count;
+    struct weir_request requests[RESP_BATCH_COUNT_MAX];
+    struct weir_decision decisions[RESP_BATCH_COUNT_MAX];
+    struct weir_detail details[RESP_BATCH_COUNT_MAX];
+    struct resp_question questions[RESP_BATCH_COUNT_MAX];
+    struct weir_rule rules[RESP_BATCH_COUNT_MAX];
+    struct resp_command command;
+};
+
+/* One command of one connection. */
+struct resp_call {
+    struct resp_session *session;
+    struct service *service;
+    struct resp_batch *batch;
+    const struct resp_command *command;
+    struct buffer *output;
+    bool closes; // set by a handler: answer, then close
+};
+
+struct resp_handler {
+    const char *name;      // lower case
+    int arity;             // arguments, the name included; negative: at least so many
+    bool is_for_strangers; // allowed before the password
+    void (*handle)(struct resp_call *call);
+};
+
+/* The commands that ask for a decision. Each adds a question to the batch, or writes an error. */
+void resp_throttle(struct resp_call *call);
+void resp_take(struct resp_call *call);
+void resp_can_take(struct resp_call *call);
+void resp_fill(struct resp_call *call);
+void resp_refund(struct resp_call *call);
+void resp_show(struct resp_call *call);
+void resp_reset_bucket(struct resp_call *call);
+
+/* Decides what has gathered, writes the answers, and empties the batch. */
+void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output);
+
+/* The other commands, by subject: NULL-terminated tables. */
+extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
+extern const struct resp_handler RESP_KEY_HANDLERS[];
+extern const struct resp_handler RESP_SERVER_HANDLERS[];
+
+/* All tables, decisions included; the last is NULL. */
+extern const struct resp_handler *const RESP_HANDLERS[];
+
+/* The handler of a command by its name, in any case; NULL if there is none. */
+const struct resp_handler *resp_find_handler(struct bytes name);
+
+/* Finds and calls a subcommand: the second argument. */
+void resp_handle_subcommand(struct resp_call *call, const char *name,
+                            const struct resp_handler *table);
+
+/* True if the bytes are this word, which is written in lower case, in any case. */
+bool resp_word_is(struct bytes bytes, const char *word);
+
+/* Reads a decimal 64-bit integer: an optional sign, then digits, nothing else. */
+bool resp_read_integer(struct bytes bytes, int64_t *value);
+
+/* An error reply that also counts. */
+__attribute__((format(printf, 2, 3))) void resp_fail(struct resp_call *call, const char *format,
+                                                     ...);
+void resp_fail_arity(struct resp_call *call, const char *name);
+
+static inline struct bytes resp_arg(const struct resp_call *call, size_t i)
+{
+    return call->command->args[i];
+}
+
+#endif

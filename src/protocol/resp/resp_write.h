@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes replies. Those of decisions go straight into memory that was reserved for a whole batch;
+ * the others go through a buffer, with the differences between RESP2 and RESP3 in one place. */
+#ifndef WEIR_PROTOCOL_RESP_RESP_WRITE_H
+#define WEIR_PROTOCOL_RESP_RESP_WRITE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "protocol/buffer.h"
+#include "protocol/bytes.h"
+
+enum { RESP_INTEGER_BYTES_MAX = 23 }; // ":-9223372036854775808\r\n"
+
+/* Two digits at a time: "00" .. "99". */
+extern const char RESP_DIGIT_PAIRS[201];
+
+/* Writes the digits of `value`; returns where they end. */
+static inline char *resp_put_digits(char *to, uint64_t value)
+{
+    char reversed[20];
+    size_t at = sizeof reversed;
+    while (value >= 100) {
+        at -= 2;
+        memcpy(reversed + at, RESP_DIGIT_PAIRS + 2 * (value % 100), 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        at -= 2;
+        memcpy(reversed + at, RESP_DIGIT_PAIRS + 2 * value, 2);
+    } else {
+        reversed[--at] = (char)('0' + value);
+    }
+    memcpy(to, reversed + at, sizeof reversed - at);
+    return to + (sizeof reversed - at);
+}
+
+static inline char *resp_put_integer(char *to, int64_t value)
+{
+    *to++ = ':';
+    if (value < 0) {
+        *to++ = '-';
+    }
+    to = resp_put_digits(to, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    *to++ = '\r';
+    *to++ = '\n';
+    return to;
+}
+
+static inline char *resp_put_text(char *to, const char *text, size_t length)
+{
+    memcpy(to, text, length);
+    return to + length;
+}
+
+/* Through a buffer. `version` is 2 or 3. */
+void resp_write_integer(struct buffer *output, int64_t value);
+void resp_write_bulk(struct buffer *output, struct bytes bytes);
+void resp_write_bulk_text(struct buffer *output, const char *text);
+void resp_write_simple(struct buffer *output, const char *text); // "+OK"
+void resp_write_null(struct buffer *output, int version);
+void resp_write_array(struct buffer *output, size_t count);
+void resp_write_map(struct buffer *output, int version, size_t pair_count);
+void resp_write_verbatim(struct buffer *output, int version, struct bytes text);
+
+/* "-" and the text; bytes that would break the line become spaces. */
+__attribute__((format(printf, 2, 3))) void resp_write_error(struct buffer *output,
+                                                            const char *format, ...);
+
+#endif

@@ -5,7 +5,7 @@
         urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/healthz")
 
 The server listens on free ports of loopback, and ends with the block. Which binary: $WEIR_BINARY, or
-build/dev/weir.
+build/$WEIR_PRESET/weir, or build/dev/weir.
 """
 
 import json
@@ -24,7 +24,8 @@ DEADLINE_S = 20  # for anything that should happen at once; sanitizers are slow
 
 def weir_binary():
     """The `weir` under test."""
-    return os.environ.get("WEIR_BINARY") or str(ROOT / "build" / "dev" / "weir")
+    preset = os.environ.get("WEIR_PRESET", "dev")
+    return os.environ.get("WEIR_BINARY") or str(ROOT / "build" / preset / "weir")
 
 
 def wait_until(condition, what="the condition", deadline_s=DEADLINE_S):

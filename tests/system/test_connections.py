@@ -1,0 +1,334 @@
+"""weir serve and clients that behave badly: the others are served, and memory stays bounded."""
+
+import os
+import random
+import resource
+import socket
+import threading
+import time
+
+import pytest
+from test_server import buffers_bytes, get, metric, never_reading_client, ping
+from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until
+
+HTTP_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n"
+
+
+def connect(port):
+    client = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+def read_to_end(client):
+    """Everything until the other end closes; a reset counts as that."""
+    received = b""
+    try:
+        while data := client.recv(1 << 16):
+            received += data
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def closed_for(server, reason):
+    return metric(server, f'weir_connections_closed_total{{reason="{reason}"}}')
+
+
+# ---- how bytes arrive ----
+
+
+def test_requests_a_byte_at_a_time_and_many_at_once():
+    with WeirServer() as server, connect(server.resp_port) as client:
+        for byte in b"PING\r\nPING\r\n":
+            client.sendall(bytes([byte]))
+        received = b""
+        while len(received) < 14:
+            received += client.recv(100)
+        client.sendall(b"PING\r\n" * 3 + b"PI")
+        while len(received) < 35:
+            received += client.recv(100)
+        client.sendall(b"NG\r\n")
+        while len(received) < 42:
+            received += client.recv(100)
+        assert received == b"+PONG\r\n" * 6
+
+
+def test_a_client_that_closes_its_side_gets_its_answers():
+    with WeirServer() as server, connect(server.resp_port) as client:
+        client.sendall(b"PING\r\n" * 1000)
+        client.shutdown(socket.SHUT_WR)
+        assert read_to_end(client) == b"+PONG\r\n" * 1000
+
+
+def test_a_hundred_thousand_commands_in_one_write():
+    count = 100_000
+    with WeirServer("--threads", 1) as server, connect(server.resp_port) as client:
+        before = server.rss_bytes()
+        sender = threading.Thread(target=client.sendall, args=(b"PING\r\n" * count,))
+        sender.start()
+        received = 0
+        while received < 7 * count:
+            received += len(client.recv(1 << 20))
+        sender.join()
+        assert received == 7 * count
+        assert server.rss_bytes() - before < 8 << 20
+
+
+def test_small_requests_with_large_answers_do_not_pile_up():
+    """The server pauses a pipeline whose answers are plenty, and goes on when they are sent."""
+    count = 4000
+    with WeirServer("--threads", 1) as server, connect(server.http_port) as client:
+        before = server.rss_bytes()
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n" * count)
+        client.shutdown(socket.SHUT_WR)
+        seen, tail = 0, b""
+        while data := client.recv(1 << 20):
+            data = tail + data
+            seen += data.count(b"HTTP/1.1 200 OK")
+            tail = data[-14:]
+        assert seen == count
+        assert server.rss_bytes() - before < 12 << 20
+
+
+def test_a_large_request_in_small_pieces():
+    body = b'{"key":"a","limit":"10/s"' + b" " * 60_000 + b"}"
+    with WeirServer() as server, connect(server.http_port) as client:
+        head = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n" % len(body)
+        for start in range(0, len(body), 500):
+            client.sendall(head + body[start : start + 500])
+            head = b""
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+        client.sendall(HTTP_REQUEST)
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_long_pipeline_does_not_hold_others_up():
+    with WeirServer("--threads", 1) as server, connect(server.resp_port) as greedy:
+        stop = threading.Event()
+
+        def send():
+            while not stop.is_set():
+                greedy.sendall(b"PING\r\n" * 10_000)
+
+        def receive():
+            while greedy.recv(1 << 20):
+                pass
+
+        threads = [threading.Thread(target=send), threading.Thread(target=receive)]
+        for thread in threads:
+            thread.start()
+        try:
+            with RespClient(("127.0.0.1", server.resp_port)) as modest:
+                for _ in range(50):
+                    modest.socket.sendall(b"PING\r\n")
+                    assert modest.read_reply() == "PONG"
+        finally:
+            stop.set()
+            threads[0].join(DEADLINE_S)
+            greedy.shutdown(socket.SHUT_WR)
+            threads[1].join(DEADLINE_S)
+
+
+# ---- slow and silent ones ----
+
+
+@pytest.mark.parametrize("drip", [False, True])
+@pytest.mark.parametrize("protocol", ["resp", "http"])
+def test_half_a_request_is_cut_off_after_the_header_timeout(protocol, drip):
+    with WeirServer("--header-timeout", "300ms") as server:
+        port = server.resp_port if protocol == "resp" else server.http_port
+        with connect(port) as client:
+            client.sendall(b"PI" if protocol == "resp" else HTTP_REQUEST[:20])
+            if drip:  # progress does not help: the request is late as a whole
+
+                def feed():
+                    try:
+                        for byte in b"N" * 10_000:
+                            client.sendall(bytes([byte]))
+                            threading.Event().wait(0.01)
+                    except OSError:
+                        pass
+
+                threading.Thread(target=feed, daemon=True).start()
+            assert not read_to_end(client).startswith((b"+", b"HTTP/1.1 200"))
+        assert closed_for(server, "header_timeout") == 1
+        assert "reason=header_timeout" in server.wait_for_log("cut_off")
+
+
+def test_a_client_that_does_not_read_is_cut_off():
+    with WeirServer("--write-timeout", "200ms", "--threads", 1) as server:
+        client = never_reading_client(server)
+        wait_until(lambda: closed_for(server, "write_timeout") == 1, "the cut")
+        assert buffers_bytes(server) == 0
+        client.close()
+
+
+def test_idle_connections_end_if_wanted():
+    with WeirServer("--idle-timeout", "200ms") as server:
+        with connect(server.resp_port) as resp, connect(server.http_port) as http:
+            assert read_to_end(resp) == b""
+            assert read_to_end(http) == b""
+        assert closed_for(server, "idle_timeout") == 2
+
+
+def test_a_busy_connection_outlives_the_idle_timeout():
+    with WeirServer("--idle-timeout", "300ms") as server:
+        with RespClient(("127.0.0.1", server.resp_port)) as client:
+            until = time.monotonic() + 1.0
+            while time.monotonic() < until:
+                client.socket.sendall(b"PING\r\n")
+                assert client.read_reply() == "PONG"
+                threading.Event().wait(0.02)
+        assert closed_for(server, "idle_timeout") == 0
+
+
+def test_too_much_that_waits_is_cut_off():
+    with WeirServer("--output-max", "64K", "--threads", 1) as server:
+        with connect(server.http_port) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n" * 1000)
+            read_to_end(client)
+        assert closed_for(server, "output_max") == 1
+
+
+def test_all_that_waits_together_is_bounded():
+    half = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: 60000\r\n\r\n" + b" " * 59_000
+    with WeirServer("--buffers-max", "128K", "--threads", 1) as server:
+        clients = [connect(server.http_port) for _ in range(5)]
+        for client in clients:
+            client.sendall(half)
+        wait_until(lambda: closed_for(server, "buffers_max") >= 1, "the cut")
+        assert buffers_bytes(server) <= 128 << 10
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        for client in clients:
+            client.close()
+        wait_until(lambda: buffers_bytes(server) == 0, "the buffers to be given back")
+
+
+# ---- many ----
+
+
+@pytest.mark.parametrize("protocol", ["resp", "http"])
+def test_one_connection_too_many_is_told_so(protocol):
+    with WeirServer("--max-connections", 4) as server:
+        port = server.resp_port if protocol == "resp" else server.http_port
+        held = [connect(port) for _ in range(4)]
+        # Accepted, not only queued: each has been answered.
+        for one in held:
+            one.sendall(b"PING\r\n" if protocol == "resp" else HTTP_REQUEST)
+            assert one.recv(1000)
+        with connect(port) as fifth:
+            said = read_to_end(fifth)
+        if protocol == "resp":
+            assert said == b"-ERR max number of clients reached\r\n"
+        else:
+            assert said.startswith(b"HTTP/1.1 503 ")
+        server.wait_for_log("turned_away")
+        held.pop().close()
+
+        def is_served():
+            with connect(port) as again:
+                again.sendall(b"PING\r\n" if protocol == "resp" else HTTP_REQUEST)
+                return again.recv(100).startswith((b"+PONG", b"HTTP/1.1 200"))
+
+        wait_until(is_served, "the room that became free")
+        for one in held:
+            one.close()
+
+
+def test_one_address_can_be_kept_from_taking_all_connections():
+    with WeirServer("--max-connections-per-address", 2) as server:
+        held = [connect(server.resp_port) for _ in range(2)]
+        for one in held:
+            one.sendall(b"PING\r\n")
+            assert one.recv(100) == b"+PONG\r\n"
+        with connect(server.resp_port) as third:
+            assert read_to_end(third).startswith(b"-ERR max number of clients")
+        with socket.socket() as other:
+            other.settimeout(DEADLINE_S)
+            other.bind(("127.0.0.9", 0))
+            other.connect(("127.0.0.1", server.resp_port))
+            other.sendall(b"PING\r\n")
+            assert other.recv(100) == b"+PONG\r\n"
+        for one in held:
+            one.close()
+
+
+def test_without_files_it_turns_away_and_recovers():
+    with WeirServer("--threads", 1) as server:
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        used = len(os.listdir(f"/proc/{server.pid}/fd"))
+        limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used + 2, limits[1]))
+        held = [connect(server.resp_port) for _ in range(6)]
+        answers = []
+        for one in held:
+            one.sendall(b"PING\r\n")
+            answers.append(one.recv(100))
+            if answers[-1] != b"+PONG\r\n":
+                break
+        assert answers[-1] == b"-ERR max number of clients reached\r\n"
+        for one in held:
+            one.close()
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        assert metric(server, 'weir_connections_rejected_total{reason="files"}') >= 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_idle_connections_cost_little():
+    count = 10_000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count + 100:
+        pytest.skip(f"only {hard} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with WeirServer("--threads", 2) as server:
+            before = server.rss_bytes()
+            clients = [connect(server.resp_port) for _ in range(count)]
+            wait_until(
+                lambda: metric(server, 'weir_connections{protocol="resp"}') == count, "all of them"
+            )
+            for client in clients[::100]:
+                client.sendall(b"PING\r\n")
+                assert client.recv(100) == b"+PONG\r\n"
+            assert (server.rss_bytes() - before) / count < 700
+            for client in clients:
+                client.close()
+            wait_until(lambda: metric(server, 'weir_connections{protocol="resp"}') == 0, "the end")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# ---- anything ----
+
+
+@pytest.mark.parametrize("protocol", ["resp", "http"])
+def test_garbage_on_a_port_keeps_others_served(protocol):
+    source = random.Random(7)
+    starts = [b"", b"GET / HTTP/1.1\r\n", b"*3\r\n$", b"*-1\r\n", b"POST ", b"\0", b"*1\r\n$4\r\n"]
+    with WeirServer("--header-timeout", "1s") as server:
+        port = server.resp_port if protocol == "resp" else server.http_port
+        before = server.rss_bytes()
+        for turn in range(200):
+            with connect(port) as client:
+                garbage = source.choice(starts) + source.randbytes(source.randrange(2000))
+                client.sendall(garbage)
+                if turn % 3 == 0:
+                    client.shutdown(socket.SHUT_WR)
+                    read_to_end(client)
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        assert get(server.http_url + "/healthz")
+        assert server.rss_bytes() - before < 16 << 20
+
+
+def test_a_protocol_error_is_readable_even_if_more_was_sent():
+    """The answer to a bad request is not lost to a reset when the client is still sending."""
+    with WeirServer() as server, connect(server.http_port) as client:
+        client.sendall(b"NONSENSE\r\n\r\n")
+        try:
+            for _ in range(50):
+                client.sendall(b"x" * 10_000)
+        except OSError:
+            pass
+        assert read_to_end(client).startswith(b"HTTP/1.1 400 ")

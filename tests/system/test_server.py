@@ -1,0 +1,424 @@
+"""weir serve as an operator meets it: starting, refusing to start, listening, draining, ending."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until, weir_binary
+
+
+def get(url, **headers):
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as reply:
+        return reply.read().decode()
+
+
+def refused_start(*arguments, environment=None):
+    """Runs `weir serve` that must not start; returns (exit code, what it said)."""
+    run = subprocess.run(
+        [weir_binary(), "serve", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        env={**os.environ, **(environment or {})},
+    )
+    return run.returncode, run.stderr
+
+
+def ping(address):
+    """One PING as a person types it."""
+    with RespClient(address) as client:
+        client.socket.sendall(b"PING\r\n")
+        return client.read_reply()
+
+
+@pytest.fixture
+def password_file(tmp_path):
+    path = tmp_path / "password"
+    path.write_text("open-sesame\nsecond line\n")
+    path.chmod(0o600)
+    return path
+
+
+# ---- starting ----
+
+
+def test_it_serves_resp_and_http_and_ends_with_0():
+    with WeirServer() as server:
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        assert get(server.http_url + "/healthz")
+        assert server.stop() == 0
+    assert "forgotten at exit" in server.log
+    assert "stopped" in server.log
+
+
+def test_it_says_the_line_to_paste_into_another_terminal():
+    with WeirServer() as server:
+        line = f"{weir_binary()} take alice 10/s --server 127.0.0.1:{server.resp_port}"
+        assert f'try="{line}"' in server.wait_for_log(" ready ")
+
+
+def test_help_teaches():
+    run = subprocess.run([weir_binary(), "serve", "--help"], capture_output=True, text=True)
+    assert run.returncode == 0
+    assert "--password-file" in run.stdout and "Examples:" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (["--frobnicate"], "unknown option '--frobnicate'"),
+        (["--memory", "much"], "--memory 'much'"),
+        (["--memory", "1"], "out of range"),
+        (["--resp", "off", "--http", "off"], "nothing to serve"),
+    ],
+)
+def test_a_bad_option_is_2_and_named(arguments, named):
+    code, said = refused_start(*arguments)
+    assert code == 2
+    assert named in said
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_busy_port_is_3_and_says_what_to_change(threads):
+    with WeirServer("--threads", threads) as server:
+        address = f"127.0.0.1:{server.http_port}"
+        code, said = refused_start("--threads", "2", "--resp", "off", "--http", address)
+        assert code == 3
+        assert address in said and "--http" in said and "WEIR_HTTP" in said
+
+
+def test_the_environment_names_addresses():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, said = refused_start(environment={"WEIR_RESP": busy, "WEIR_HTTP": "off"})
+    assert code == 3
+    assert busy in said
+
+
+def test_it_restarts_on_the_same_port_after_traffic():
+    with WeirServer("--resp", "off") as first:
+        port = first.http_port
+        idle = socket.create_connection(("127.0.0.1", port))
+        get(first.http_url + "/healthz")
+        first.stop()
+        with WeirServer("--resp", "off", "--http", f"127.0.0.1:{port}") as second:
+            assert get(second.http_url + "/healthz")
+        idle.close()
+
+
+# ---- passwords ----
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", ":0", "[::]:0"])
+def test_beyond_this_machine_it_wants_a_password(address):
+    code, said = refused_start("--http", address, "--resp", "off")
+    assert code == 2
+    assert "--password-file" in said
+
+
+def test_with_a_password_it_listens_beyond_this_machine(password_file):
+    with WeirServer("--http", "0.0.0.0:0", "--password-file", password_file) as server:
+        assert get(server.http_url + "/healthz")
+
+
+def test_the_password_is_said_nowhere(password_file):
+    with WeirServer("--password-file", password_file, "--log-level", "debug") as server:
+        said = get(server.http_url + "/metrics", Authorization="Bearer open-sesame")
+        server.stop()
+    assert "weir_build_info" in said
+    assert "open-sesame" not in said + server.log
+
+
+def test_a_password_that_all_can_read_is_warned_about(password_file):
+    password_file.chmod(0o644)
+    with WeirServer("--password-file", password_file) as server:
+        assert "chmod" in server.wait_for_log("password_file")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"x" * 1025])
+def test_a_password_file_without_a_password_is_2(tmp_path, content):
+    path = tmp_path / "password"
+    if content is not None:
+        path.write_bytes(content)
+    code, said = refused_start("--resp", "127.0.0.1:0", "--password-file", str(path))
+    assert code == 2
+    assert str(path) in said
+
+
+# ---- unix sockets ----
+
+
+def test_a_unix_socket_is_for_its_owner_and_goes_with_the_server(tmp_path):
+    path = tmp_path / "weir.sock"
+    with WeirServer("--resp", f"unix:{path}", "--http", "off", "--threads", 2):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for _ in range(8):
+            assert ping(str(path)) == "PONG"
+    assert not path.exists()
+
+
+def test_the_mode_of_a_unix_socket_is_a_choice(tmp_path):
+    path = tmp_path / "weir.sock"
+    with WeirServer("--resp", f"unix:{path}", "--unix-mode", "0666"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_a_socket_that_a_crash_left_is_replaced(tmp_path):
+    path = tmp_path / "weir.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    with WeirServer("--resp", f"unix:{path}"):
+        assert ping(str(path)) == "PONG"
+
+
+def test_a_socket_in_use_and_a_file_stay_as_they_are(tmp_path):
+    path = tmp_path / "weir.sock"
+    with WeirServer("--resp", f"unix:{path}"):
+        code, said = refused_start("--resp", f"unix:{path}", "--http", "off")
+        assert code == 3 and "in use" in said
+        assert ping(str(path)) == "PONG"
+    path.write_text("precious")
+    assert refused_start("--resp", f"unix:{path}", "--http", "off")[0] == 3
+    assert path.read_text() == "precious"
+
+
+# ---- the service manager ----
+
+
+def notify_socket(path):
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.bind(path)
+    receiver.settimeout(DEADLINE_S)
+    return receiver
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_it_tells_the_service_manager_when_it_is_ready_and_when_it_stops(tmp_path, abstract):
+    path = f"\0weir-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with notify_socket(path) as receiver:
+        named = path.replace("\0", "@")
+        with WeirServer(environment={"NOTIFY_SOCKET": named}) as server:
+            assert receiver.recv(4096).startswith(b"READY=1")
+            server.signal(signal.SIGTERM)
+            assert receiver.recv(4096) == b"STOPPING=1"
+
+
+def test_it_takes_sockets_over(tmp_path):
+    """Socket activation: fds from 3, named; the default addresses are not opened then."""
+    with socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(
+        ("127.0.0.1", 0)
+    ) as resp:
+        script = (
+            "import os, sys\n"
+            f"os.dup2({http.fileno()}, 100), os.dup2({resp.fileno()}, 101)\n"
+            "os.dup2(100, 3), os.dup2(101, 4)\n"
+            "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2',"
+            " LISTEN_FDNAMES='http:resp')\n"
+            "os.execv(sys.argv[1], [sys.argv[1], 'serve'])\n"
+        )
+        server = WeirServer(pass_fds=(http.fileno(), resp.fileno()))
+        server.command_line = lambda: [sys.executable, "-c", script, weir_binary()]
+        with server:
+            assert server.http_port == http.getsockname()[1]
+            assert ping(resp.getsockname()) == "PONG"
+            assert get(server.http_url + "/healthz")
+            server.stop()
+        # The service manager goes on listening: whoever comes now waits for the next server.
+        socket.create_connection(http.getsockname()).close()
+
+
+def test_sockets_of_another_process_are_left_alone():
+    with WeirServer(environment={"LISTEN_PID": "1", "LISTEN_FDS": "2"}) as server:
+        assert get(server.http_url + "/healthz")
+
+
+def test_a_reload_changes_nothing_and_says_so():
+    with WeirServer() as server:
+        server.signal(signal.SIGHUP)
+        server.wait_for_log("reload")
+        assert get(server.http_url + "/healthz")
+
+
+# ---- the end ----
+
+
+def test_idle_connections_do_not_hold_up_the_end():
+    with WeirServer("--drain-timeout", "1h") as server:
+        idle = [socket.create_connection(("127.0.0.1", server.http_port)) for _ in range(50)]
+        idle += [socket.create_connection(("127.0.0.1", server.resp_port)) for _ in range(50)]
+        ping(("127.0.0.1", server.resp_port))
+        assert server.stop() == 0
+        for one in idle:
+            one.settimeout(DEADLINE_S)
+            assert one.recv(1) == b""
+            one.close()
+
+
+@pytest.mark.threads
+def test_everything_sent_before_the_end_is_answered():
+    """Requests that lie in the socket when SIGTERM comes are answered, then the stream ends."""
+    count = 5000
+    with WeirServer("--threads", 2) as server:
+        clients = [socket.create_connection(("127.0.0.1", server.resp_port)) for _ in range(8)]
+        for client in clients:
+            client.settimeout(DEADLINE_S)
+            client.sendall(b"PING\r\n" * count)
+        server.signal(signal.SIGTERM)
+        for client in clients:
+            received = b""
+            while data := client.recv(1 << 16):
+                received += data
+            assert received == b"+PONG\r\n" * count
+            client.close()
+        assert server.wait() == 0
+
+
+@pytest.mark.threads
+def test_a_client_that_goes_on_sending_gets_whole_answers_and_an_end():
+    with WeirServer("--threads", 2) as server:
+        client = socket.create_connection(("127.0.0.1", server.resp_port))
+        client.settimeout(DEADLINE_S)
+        received, told = b"", False
+        try:
+            while True:
+                client.sendall(b"PING\r\n" * 100)
+                data = client.recv(1 << 16)
+                received += data
+                if not data:
+                    break
+                if len(received) > 100_000 and not told:
+                    server.signal(signal.SIGTERM)
+                    told = True
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert received.count(b"+PONG\r\n") * 7 == len(received)
+        assert server.wait() == 0
+
+
+def never_reading_client(server):
+    """Asks for far more than sockets hold, and reads nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", server.http_port))
+    request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n"
+    client.setblocking(False)
+    try:
+        for _ in range(200):
+            client.sendall(request * 100)
+    except BlockingIOError:
+        pass
+    wait_until(lambda: buffers_bytes(server) > 0, "answers that wait")
+    return client
+
+
+def buffers_bytes(server):
+    return metric(server, "weir_buffers_bytes")
+
+
+def metric(server, name):
+    for line in get(server.http_url + "/metrics").splitlines():
+        if line.rsplit(" ", 1)[0] == name:
+            return float(line.rsplit(" ", 1)[1])
+    raise LookupError(name)
+
+
+def test_the_end_waits_for_a_client_only_so_long():
+    with WeirServer("--drain-timeout", "100ms", "--threads", 1) as server:
+        client = never_reading_client(server)
+        assert server.stop() == 0
+        client.close()
+
+
+def test_a_second_signal_ends_at_once():
+    with WeirServer("--drain-timeout", "1h", "--write-timeout", "1h", "--threads", 1) as server:
+        client = never_reading_client(server)
+        server.signal(signal.SIGTERM)
+        server.wait_for_log("draining")
+        server.signal(signal.SIGINT)
+        assert server.wait() == 3
+        client.close()
+
+
+# ---- what it says ----
+
+
+def test_every_line_of_the_json_log_is_json(password_file):
+    password_file.chmod(0o644)
+    with WeirServer(
+        "--log", "json", "--log-level", "debug", "--password-file", password_file
+    ) as server:
+        server.signal(signal.SIGHUP)
+        server.wait_for_log("reload")
+        server.stop()
+    events = [json.loads(line) for line in server.lines]
+    names = [event["event"] for event in events]
+    assert names[-1] == "stopped" and {"listening", "store", "ready", "reload"} <= set(names)
+    for event in events:
+        assert event["level"] in ("debug", "info", "warn", "error")
+        time.strptime(event["time"][:19], "%Y-%m-%dT%H:%M:%S")
+
+
+def test_quiet_says_nothing_when_all_is_well(tmp_path):
+    path = tmp_path / "weir.sock"
+    server = WeirServer("--quiet", "--resp", f"unix:{path}").spawn()
+    try:
+        wait_until(path.exists, "the socket")
+    finally:
+        assert server.stop() == 0
+    assert server.log == ""
+
+
+def test_metrics_pass_promtool():
+    with WeirServer("--threads", 2) as server:
+        ping(("127.0.0.1", server.resp_port))
+        said = get(server.http_url + "/metrics")
+    try:
+        lint = subprocess.run(
+            ["promtool", "check", "metrics"], input=said, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        pytest.skip("promtool is not installed")
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, "")
+
+
+def test_metrics_count_what_happened():
+    with WeirServer("--threads", 2) as server:
+        held = [socket.create_connection(("127.0.0.1", server.resp_port)) for _ in range(3)]
+        wait_until(
+            lambda: metric(server, 'weir_connections{protocol="resp"}') == 3, "three connections"
+        )
+        for one in held:
+            one.close()
+        wait_until(
+            lambda: metric(server, 'weir_connections_closed_total{reason="client"}') >= 3, "closes"
+        )
+        assert metric(server, 'weir_connections_accepted_total{protocol="resp"}') == 3
+        assert metric(server, "weir_table_memory_bytes") <= 256 << 20
+        assert metric(server, "process_open_fds") > 5
+        assert metric(server, "weir_turn_duration_seconds_count") > 0
+
+
+# ---- one store for all workers ----
+
+
+@pytest.mark.threads
+def test_all_connections_share_the_buckets():
+    body = b'{"key":"shared","limit":"8/h"}'
+    with WeirServer("--threads", 4, "--test-clock") as server:
+        verdicts = []
+        for _ in range(24):  # each over a connection, and so perhaps a worker, of its own
+            request = urllib.request.Request(server.http_url + "/v1/take", data=body)
+            try:
+                verdicts.append(urllib.request.urlopen(request, timeout=DEADLINE_S).status)
+            except urllib.error.HTTPError as refusal:
+                verdicts.append(refusal.code)
+    assert verdicts == [200] * 8 + [429] * 16

@@ -219,18 +219,18 @@ static void test_a_full_table_is_503(void **state)
 
 /* ---- GET /v1/check ---- */
 
-static void test_check_allows_by_204(void **state)
+static void test_check_allows_by_200(void **state)
 {
     (void)state;
     assert_string_equal(get("/v1/check?key=a&limit=10/s", ""),
-                        "HTTP/1.1 204 No Content\r\n" DATE "RateLimit-Policy: \"10/s\";q=10;w=1\r\n"
-                        "RateLimit: \"10/s\";r=9;t=1\r\n" NO_STORE "\r\n");
+                        "HTTP/1.1 200 OK\r\n" DATE "RateLimit-Policy: \"10/s\";q=10;w=1\r\n"
+                        "RateLimit: \"10/s\";r=9;t=1\r\n" NO_STORE "Content-Length: 0\r\n\r\n");
 }
 
 static void test_check_refuses_by_429(void **state)
 {
     (void)state;
-    assert_status(get("/v1/check?key=a&limit=10/10s+capacity%3d5&cost=5", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=10/10s+capacity%3d5&cost=5", ""), 200);
     const char *reply = get("/v1/check?key=a&limit=10/10s+capacity%3d5&cost=2", "");
     assert_problem(reply, 429,
                    "\"detail\":\"10/10s capacity=5 is limited to 10 per 10 s\","
@@ -245,7 +245,7 @@ static void test_check_refuses_by_the_status_that_was_chosen(void **state)
 {
     (void)state;
     world.config.refused_status = 403;
-    assert_status(get("/v1/check?key=a&limit=1/s", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=1/s", ""), 200);
     assert_problem(get("/v1/check?key=a&limit=1/s", ""), 403, "\"status\":403,");
     assert_status(post("/v1/take", "{\"key\":\"a\",\"limit\":\"1/s\"}"), 429);
 }
@@ -273,9 +273,9 @@ static void test_check_decodes_the_query(void **state)
 static void test_check_answers_every_method(void **state)
 {
     (void)state;
-    assert_status(request("POST /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 204);
-    assert_status(request("PATCH /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 204);
-    assert_status(request("OPTIONS /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 204);
+    assert_status(request("POST /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 200);
+    assert_status(request("PATCH /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 200);
+    assert_status(request("OPTIONS /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 200);
     assert_has(request("HEAD /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), ";r=6;");
     assert_status(request("TRACE /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END), 405);
 }
@@ -341,7 +341,7 @@ static void assert_address(const char *forwarded, const char *key)
     char fields[512];
     char body[128];
     (void)snprintf(fields, sizeof fields, "%s%s", forwarded, *forwarded != '\0' ? "\r\n" : "");
-    assert_status(get("/v1/check?by=address&limit=10/s&cost=3", fields), 204);
+    assert_status(get("/v1/check?by=address&limit=10/s&cost=3", fields), 200);
     (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"limit\":\"10/s\"}", key);
     const char *reply = post("/v1/show", body);
     if (strstr(reply, "\"level\":\"3\"") == NULL) {
@@ -411,9 +411,9 @@ static void assert_preset(enum header_preset preset, const char *allowed, const 
     world.config.headers = preset;
     world.service.now_ns = 0;
     assert_status(post("/v1/reset", "{\"key\":\"a\",\"limit\":\"10/10s\"}"), 200);
-    assert_status(get("/v1/check?key=a&limit=10/10s&cost=9", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=10/10s&cost=9", ""), 200);
     (void)snprintf(expected, sizeof expected,
-                   "HTTP/1.1 204 No Content\r\n" DATE "%s" NO_STORE "\r\n", allowed);
+                   "HTTP/1.1 200 OK\r\n" DATE "%s" NO_STORE "Content-Length: 0\r\n\r\n", allowed);
     assert_string_equal(get("/v1/check?key=a&limit=10/10s", ""), expected);
     world.service.now_ns = 220 * NS_PER_MS;
     const char *reply = get("/v1/check?key=a&limit=10/10s", "");
@@ -445,7 +445,7 @@ static void test_article_000_gets_its_body(void **state)
 {
     (void)state;
     world.config.headers = HEADERS_RATE_LIMITED;
-    assert_status(get("/v1/check?key=a&limit=10/10s&cost=10", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=10/10s&cost=10", ""), 200);
     const char *reply = get("/v1/check?key=a&limit=10/10s", "");
     assert_has(reply, "\r\nX-Rate-Limited-For: 1\r\n");
     assert_has(reply, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\n");
@@ -486,7 +486,7 @@ static void test_retry_after_as_a_date(void **state)
 {
     (void)state;
     world.config.retry_after_date = true;
-    assert_status(get("/v1/check?key=a&limit=1/d", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=1/d", ""), 200);
     assert_has(get("/v1/check?key=a&limit=1/d", ""),
                "\r\nRetry-After: Mon, 07 Nov 1994 08:49:37 GMT\r\n");
 }
@@ -494,7 +494,7 @@ static void test_retry_after_as_a_date(void **state)
 static void test_keys_are_disclosed_only_if_allowed(void **state)
 {
     (void)state;
-    assert_status(get("/v1/check?key=a%22%ff&limit=1/s", ""), 204);
+    assert_status(get("/v1/check?key=a%22%ff&limit=1/s", ""), 200);
     assert_lacks(get("/v1/check?key=a%22%ff&limit=1/s", ""), "a\\\"");
     world.config.disclose_keys = true;
     const char *reply = get("/v1/check?key=a%22%ff&limit=1/s", "");
@@ -564,7 +564,7 @@ static void test_head_has_no_body(void **state)
     reply = request("HEAD /nothing HTTP/1.1\r\n" END);
     assert_status(reply, 404);
     assert_string_equal(body_of(reply), "");
-    assert_status(get("/v1/check?key=a&limit=1/s", ""), 204);
+    assert_status(get("/v1/check?key=a&limit=1/s", ""), 200);
     reply = request("HEAD /v1/check?key=a&limit=1/s HTTP/1.1\r\n" END);
     assert_status(reply, 429);
     assert_string_equal(body_of(reply), "");
@@ -605,7 +605,7 @@ static void test_a_bad_request_ends_the_connection(void **state)
     (void)state;
     const char *reply = request("GET /v1/check?key=a&limit=10/s HTTP/1.1\r\n" END
                                 "GET / HTTP/1.1\nHost: a\n\nGET / HTTP/1.1\r\n" END);
-    assert_status(reply, 204);
+    assert_status(reply, 200);
     const char *second = strstr(reply, "\r\n\r\n") + 4;
     assert_problem(second, 400, "byte 14 of the request: a line must end with CR LF");
     assert_has(second, "\r\nConnection: close\r\n");
@@ -771,7 +771,7 @@ int main(void)
         TEST(test_never_is_422_without_retry_after),
         TEST(test_the_other_operations),
         TEST(test_a_full_table_is_503),
-        TEST(test_check_allows_by_204),
+        TEST(test_check_allows_by_200),
         TEST(test_check_refuses_by_429),
         TEST(test_check_refuses_by_the_status_that_was_chosen),
         TEST(test_check_takes_key_and_cost_from_headers),

@@ -25,7 +25,7 @@ static const char INDEX_PAGE[] =
     "POST /v1/refund    give cost back\n"
     "POST /v1/show      {\"key\": ..., \"limit\": ...}: how full it is\n"
     "POST /v1/reset     empty it\n"
-    "GET  /v1/check?key=login:alice&limit=10/s&cost=1   204, or a refusal: for proxies\n"
+    "GET  /v1/check?key=login:alice&limit=10/s&cost=1   200, or a refusal: for proxies\n"
     "GET  /v1/check?by=address&limit=10/s&cost=1        by the client's address\n"
     "GET  /healthz\n"
     "GET  /metrics\n";
@@ -58,8 +58,8 @@ const char *http1_phrase(unsigned status)
 
 static char *put_status_line(char *at, unsigned status)
 {
-    if (status == 204) { // nearly always
-        return put_literal(at, "HTTP/1.1 204 No Content\r\n");
+    if (status == 200) { // nearly always
+        return put_literal(at, "HTTP/1.1 200 OK\r\n");
     }
     at = put_literal(at, "HTTP/1.1 ");
     at = put_u64(at, status);
@@ -77,11 +77,15 @@ static char *put_connection(char *at, const struct http1_task *task)
     return task->keep_alive ? put_literal(at, "Connection: keep-alive\r\n") : at;
 }
 
+/* `type` is NULL where there is no body. */
 static char *put_content(char *at, const char *type, size_t length)
 {
-    at = put_literal(at, "Content-Type: ");
-    at = put_text(at, type);
-    at = put_literal(at, "\r\nContent-Length: ");
+    if (type != NULL) {
+        at = put_literal(at, "Content-Type: ");
+        at = put_text(at, type);
+        at = put_literal(at, "\r\n");
+    }
+    at = put_literal(at, "Content-Length: ");
     at = put_u64(at, length);
     return put_literal(at, "\r\n");
 }
@@ -142,13 +146,13 @@ static void reply_decision_body(struct http1_batch *batch, const struct service 
     at = http1_put_date(batch, service, at);
     at = http1_put_decision_headers(batch, service, task, at);
     at = put_connection(at, task);
-    at = status == 204 ? at : put_content(at, type, body.length);
+    at = put_content(at, type, body.length);
     at = put_literal(at, "\r\n");
     at = task->is_head ? at : put_bytes(at, body.at, body.length);
     commit(output, at);
 }
 
-/* 204, or a refusal that the proxy hands on to its client. */
+/* 200 (Envoy takes no other 2xx for a yes), or a refusal that the proxy hands on to its client. */
 static void reply_check(struct http1_batch *batch, const struct service *service,
                         const struct http1_task *task, struct buffer *output)
 {
@@ -157,7 +161,7 @@ static void reply_check(struct http1_batch *batch, const struct service *service
     const struct service_config *config = service->config;
     enum weir_verdict verdict = batch->decisions[task->question].verdict;
     if (verdict == WEIR_ALLOWED) {
-        reply_decision_body(batch, service, task, 204, NULL, (struct bytes){"", 0}, output);
+        reply_decision_body(batch, service, task, 200, NULL, (struct bytes){"", 0}, output);
         return;
     }
     unsigned refused = config->refused_status > 0 ? config->refused_status : 429;

@@ -1,0 +1,59 @@
+"""The manual pages: they lint, and they leave no option out."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from weirserver import weir_binary
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "man").glob("*.[1-8]"))
+
+pytestmark = pytest.mark.once
+
+
+def test_there_are_four_pages():
+    assert [page.name for page in PAGES] == [
+        "libweir.3", "weir-protocol.7", "weir-serve.8", "weir.1",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_lints(page):
+    if not shutil.which("mandoc"):
+        pytest.skip("mandoc is not installed")
+    lint = subprocess.run(["mandoc", "-Tlint", str(page)], capture_output=True, text=True)
+    # The pages refer to each other, and are not installed here.
+    complaints = [
+        line for line in lint.stdout.splitlines() if "referenced manual not found" not in line
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_refers_to_pages_that_exist(page):
+    names = {path.name for path in PAGES}
+    for name, section in re.findall(r"^\.Xr (\S+) (\d)", page.read_text(), re.M):
+        assert f"{name}.{section}" in names
+
+
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "bench", "serve"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_the_help_is_in_the_manual(command):
+    page = ROOT / "docs" / "man" / ("weir-serve.8" if command == "serve" else "weir.1")
+    manual = page.read_text().replace("\\-", "-")
+    shown = subprocess.run([weir_binary(), command, "--help"], capture_output=True, text=True)
+    options = set(re.findall(r"^ +(?:-\w, )?--([a-z][a-z-]*)", shown.stdout, re.M)) - {"help"}
+    assert options
+    missing = [name for name in sorted(options) if not re.search(rf"Fl -{name}\b", manual)]
+    assert not missing
+
+
+def test_every_public_call_of_the_manual_exists():
+    headers = "".join(path.read_text() for path in (ROOT / "include" / "weir").glob("*.h"))
+    for name in re.findall(r"^\.Fn (\w+)", (ROOT / "docs/man/libweir.3").read_text(), re.M):
+        assert re.search(rf"\b{name}\(", headers), name

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * What this build of weir is: its version, the parts that are in, and the clock it will use. */
+#include <jansson.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "platform/clock_source.h"
 #include "weir/version.h"
+
+#if defined(__clang__)
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
 
 static const struct option VERSION_OPTIONS[] = {{NULL, NULL, NULL}};
 
@@ -18,7 +26,11 @@ static int run_version(const struct command *command, int count, char **words)
     case ARGUMENT_WORD: return usage_error(command, "it takes no words");
     default: return usage_error(command, "%s", arguments.problem);
     }
-    (void)printf("weir %s\n", weir_version());
+    (void)printf("weir %s\n"
+                 "in this build: RESP2 and RESP3, HTTP/1.1 (jansson %s), buckets in memory\n"
+                 "compiler: " COMPILER "\n"
+                 "clock: %s\n",
+                 weir_version(), jansson_version_str(), clock_source());
     return CLI_DONE;
 }
 

@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "core/arith.h"
+#include "platform/clock_source.h"
 
 static uint64_t read_kernel_ns(void)
 {
@@ -184,11 +185,21 @@ uint64_t weir_clock_now_ns(void)
     return now_ns;
 }
 
+const char *clock_source(void)
+{
+    return kernel_trusts_tsc() ? "CLOCK_BOOTTIME through the TSC" : "CLOCK_BOOTTIME";
+}
+
 #else
 
 uint64_t weir_clock_now_ns(void)
 {
     return read_kernel_ns(); // aarch64: the vDSO reads the counter as cheaply as we could
+}
+
+const char *clock_source(void)
+{
+    return "CLOCK_BOOTTIME";
 }
 
 #endif

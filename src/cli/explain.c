@@ -158,8 +158,9 @@ static void say_strict(const struct explanation *e)
     if (e->strict_count == 0) {
         return;
     }
+    char window[DURATION_TEXT_MAX];
     (void)printf("\n  Never more than %" PRIu64 " in any %s, whenever that begins:\n\n", e->count,
-                 e->period);
+                 window_text(e->config.period_ns, window));
     for (size_t i = 0; i < e->strict_count; i++) {
         (void)printf("      %-24s ", e->strict[i].text);
         if (e->strict[i].burst == 1) {

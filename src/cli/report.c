@@ -11,12 +11,25 @@
 
 #include "cli/cli.h"
 
+enum { LINE_BYTES = 2048 };
+
+/* One line to standard error. What strangers sent may be in it, and their terminal codes are none
+ * of ours. */
+static void say_line(const struct command *command, const char *format, va_list args)
+{
+    char line[LINE_BYTES];
+    (void)vsnprintf(line, sizeof line, format, args);
+    for (char *c = line; *c != '\0'; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    }
+    (void)fprintf(stderr, "weir %s: %s", command->name, line);
+}
+
 void complain(const struct command *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)fprintf(stderr, "weir %s: ", command->name);
-    (void)vfprintf(stderr, format, args);
+    say_line(command, format, args);
     (void)fputc('\n', stderr);
     va_end(args);
 }
@@ -35,8 +48,7 @@ int usage_error(const struct command *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)fprintf(stderr, "weir %s: ", command->name);
-    (void)vfprintf(stderr, format, args);
+    say_line(command, format, args);
     (void)fprintf(stderr, "; see weir %s --help\n", command->name);
     va_end(args);
     return CLI_USAGE;

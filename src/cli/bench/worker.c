@@ -90,6 +90,9 @@ static void keep_error(struct worker *worker, struct bytes text)
 {
     if (worker->error[0] == '\0') {
         (void)snprintf(worker->error, sizeof worker->error, "%.*s", (int)text.length, text.at);
+        for (char *c = worker->error; *c != '\0'; c++) { // a stranger's: no codes, always UTF-8
+            *c = *c >= ' ' && *c <= '~' ? *c : '?';
+        }
     }
 }
 

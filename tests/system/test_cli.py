@@ -1,0 +1,633 @@
+"""`weir`, the command, from a shell: against a real server on the test clock, against servers that
+misbehave, and against none."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def weir(*arguments, environment=None, **options):
+    """Runs one command, without this shell's own WEIR_ variables."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    return subprocess.run(
+        [weir_binary(), *map(str, arguments)], capture_output=True, text=True,
+        timeout=3 * DEADLINE_S, env={**clean, **(environment or {})}, **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def server():
+    with WeirServer("--test-clock", "--threads", "2") as running:
+        yield running
+
+
+@pytest.fixture
+def ask(server):
+    """Asks the server; returns the exit code and what was said."""
+
+    def run(*arguments):
+        command, *rest = arguments
+        done = weir(command, "--server", f"127.0.0.1:{server.resp_port}", *rest)
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    return run
+
+
+@pytest.fixture
+def key(request):
+    """A key that no other test uses."""
+    return f"key:{request.node.name}"
+
+
+# ---- Answers ----
+
+
+def test_take_allows_limits_and_refuses_for_ever(ask, key):
+    assert ask("take", key, "10/s", "--cost", 9) == (
+        0, "allowed: 1 of 10 remain, empty in 900 ms\n")
+    assert ask("take", key, "10/s", "--cost=1.22") == (
+        1, "limited: retry in 22 ms (1 of 10 remain, empty in 900 ms)\n")
+    assert ask("take", key, "10/s", "--cost", "10.5") == (
+        4, "never: a cost of 10.5 exceeds the capacity of 10\n")
+
+
+def test_json_has_the_exact_numbers(ask, key):
+    code, said = ask("take", key, "10/3s", "capacity=7", "--cost", "6.9", "--json")
+    assert code == 0
+    assert json.loads(said) == {
+        "verdict": "allowed", "capacity": 7, "remaining": 0, "retry_after_ns": -1,
+        "retry_after_ms": -1, "reset_after_ns": 2070000000, "delay_ns": 0,
+    }
+
+
+def test_json_of_a_refusal(ask, key):
+    assert ask("take", key, "7/s", "--cost", 7, "--json")[0] == 0
+    code, said = ask("take", key, "7/s", "--json")
+    assert code == 1
+    assert json.loads(said) == {
+        "verdict": "limited", "capacity": 7, "remaining": 0, "retry_after_ns": 142857143,
+        "retry_after_ms": 143, "reset_after_ns": 1000000000, "delay_ns": 0,
+    }
+    code, said = ask("take", key, "7/s", "--json", "--cost", 8)
+    assert code == 4
+    assert json.loads(said)["verdict"] == "never"
+    assert json.loads(said)["retry_after_ns"] == -1
+
+
+def test_can_take_and_its_alias_charge_nothing(ask, key):
+    for command in ("can-take", "peek", "can-take"):
+        assert ask(command, key, "5/s", "--cost", 5) == (
+            0, "allowed: 0 of 5 would remain, empty in 1 s\n")
+    assert ask("take", key, "5/s", "--cost", 5)[0] == 0
+    assert ask("can-take", key, "5/s")[0] == 1
+    assert ask("can-take", key, "5/s", "--cost", 0)[0] == 0
+
+
+def test_fill_spills_and_refund_gives_back(ask, key):
+    assert ask("fill", key, "3/2s", "--cost", "2.5") == (
+        0, "filled: 0 of 3 remain, empty in 1.67 s; 0 spilled\n")
+    code, said = ask("fill", key, "3/2s", "--cost", "1.6", "--json")
+    assert code == 0
+    assert json.loads(said)["spill"] == "1.1"
+    assert json.loads(said)["full"] is True
+    assert ask("refund", key, "3/2s", "--cost", 2) == (
+        0, "refunded: 2 of 3 remain, empty in 667 ms\n")
+    assert ask("refund", key, "3/2s", "--cost", 99) == (0, "refunded: 3 of 3 remain, empty\n")
+
+
+def test_show_is_exact_and_reset_empties(ask, server, key):
+    assert ask("take", key, "3/s")[0] == 0
+    server.command("WEIR.CLOCK", "ADVANCE", 1)
+    code, said = ask("show", key, "3/s", "--json")
+    assert code == 0
+    assert json.loads(said)["level"] == "0.999999997"
+    assert json.loads(said)["reset_after_ns"] == 333333333
+    assert ask("show", key, "3/s") == (
+        0, "level 0.999999997 of 3: 2 of 3 remain, empty in 334 ms\n")
+    assert ask("reset", key, "3/s") == (0, "reset: the bucket is empty now\n")
+    assert ask("reset", key, "3/s") == (0, "reset: the bucket was empty already\n")
+    assert ask("reset", key, "3/s", "--json") == (0, '{"existed":false}\n')
+
+
+def test_retry_after_is_sufficient_and_minimal(ask, server, key):
+    assert ask("take", key, "3/s capacity=1")[0] == 0
+    code, said = ask("take", key, "3/s capacity=1", "--json")
+    retry_ns = json.loads(said)["retry_after_ns"]
+    assert (code, retry_ns) == (1, 333333334)
+    server.command("WEIR.CLOCK", "ADVANCE", retry_ns - 1)
+    assert ask("take", key, "3/s capacity=1")[0] == 1
+    server.command("WEIR.CLOCK", "ADVANCE", 1)
+    assert ask("take", key, "3/s capacity=1")[0] == 0
+
+
+def test_a_limit_in_words_is_the_same_limit(ask, key):
+    assert ask("take", key, "10/s", "capacity=1")[0] == 0
+    assert ask("take", key, "10/s capacity=1")[0] == 1
+    assert ask("take", key, "bucket", "600/min", "capacity=1")[0] == 1
+
+
+def test_any_key_will_do(ask):
+    for key in ("a b", "--", "\n", "schlüssel", "x" * 60000, "*3\r\n", "-x"):
+        assert ask("take", "--cost", 1, "--", key, "1/h")[0] == 0
+        assert ask("take", "--json", "--", key, "1/h")[0] == 1
+
+
+# ---- Where the server is ----
+
+
+def test_the_server_is_found_by_option_variable_and_unix_socket(tmp_path):
+    path = tmp_path / "weir.sock"
+    with WeirServer("--resp", f"unix:{path}") as running:
+        there = {"WEIR_SERVER": f"unix:{path}"}
+        nowhere = {"WEIR_SERVER": "127.0.0.1:1"}
+        assert weir("take", "k", "1/h", environment=there).returncode == 0
+        option = ["--server", f"unix:{path}"]
+        assert weir("take", "k", "1/h", *option, environment=nowhere).returncode == 1
+        assert running.addresses["resp"] == [f"unix:{path}"]
+
+
+def test_names_and_ipv6_are_addresses():
+    with WeirServer("--resp", "[::1]:0") as running:
+        port = running.resp_port
+        assert weir("take", "k", "1/h", "--server", f"[::1]:{port}").returncode == 0
+    with WeirServer() as running:
+        port = running.resp_port
+        assert weir("take", "k", "1/h", "--server", f"localhost:{port}").returncode == 0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_no_server_is_exit_3_with_the_command_that_starts_one(tmp_path):
+    port = free_port()
+    done = weir("take", "k", "1/h", "--server", f"127.0.0.1:{port}")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"weir take: no server at 127.0.0.1:{port} (Connection refused); this starts one:\n"
+        f"    {weir_binary()} serve --resp 127.0.0.1:{port}\n"
+    )
+    command = done.stderr.splitlines()[1].split()
+    with WeirServer("--resp", command[-1]) as running:
+        assert running.command_line()[:2] == command[:2]
+        assert weir("take", "k", "1/h", "--server", f"127.0.0.1:{port}").returncode == 0
+    path = tmp_path / "nobody.sock"
+    done = weir("show", "k", "1/h", "--server", f"unix:{path}")
+    assert done.returncode == 3
+    assert f"serve --resp unix:{path}" in done.stderr
+
+
+# ---- Passwords ----
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    file = tmp_path_factory.mktemp("password") / "password"
+    file.write_text("open sesame\n")
+    file.chmod(0o600)
+    with WeirServer("--password-file", file) as running:
+        yield f"127.0.0.1:{running.resp_port}", file, running
+
+
+def test_the_right_password_opens(locked):
+    address, file, _ = locked
+    assert weir("take", "k1", "1/h", "--server", address, "--password-file", file).returncode == 0
+    by_variable = {"WEIR_PASSWORD_FILE": str(file), "WEIR_SERVER": address}
+    assert weir("take", "k1", "1/h", environment=by_variable).returncode == 1
+
+
+def test_a_missing_and_a_wrong_password_say_so_and_are_not_shown(locked, tmp_path):
+    address, _, _ = locked
+    done = weir("take", "k2", "1/h", "--server", address)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "wants a password: --password-file FILE or WEIR_PASSWORD_FILE" in done.stderr
+    wrong = tmp_path / "wrong"
+    wrong.write_text("open barley\n")
+    done = weir("take", "k2", "1/h", "--server", address, "--password-file", wrong)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"refuses the password from {wrong}" in done.stderr
+    assert "barley" not in done.stderr
+
+
+def test_an_unreadable_password_file_is_a_failure(locked, tmp_path):
+    address, _, _ = locked
+    done = weir("take", "k", "1/h", "--server", address, "--password-file", tmp_path / "none")
+    assert done.returncode == 3
+    assert f"no password from {tmp_path / 'none'}: No such file or directory" in done.stderr
+
+
+# ---- Servers that misbehave ----
+
+
+class BadServer:
+    """Accepts connections, reads a little, sends `reply` and then closes, or hangs."""
+
+    def __init__(self, reply=b"", hang=False):
+        self.reply = reply
+        self.hang = hang
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.kept = []
+
+    def __enter__(self):
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception):
+        for connection in self.kept:
+            connection.close()
+        self.listener.close()
+
+    def serve(self):
+        try:
+            while True:
+                connection, _ = self.listener.accept()
+                connection.recv(65536)
+                connection.sendall(self.reply)
+                if self.hang:
+                    self.kept.append(connection)
+                else:
+                    connection.close()
+        except OSError:
+            pass  # closed at the end of the test, or by the client
+
+
+@pytest.mark.parametrize(
+    "reply, said",
+    [
+        (b"", "it closed the connection without an answer"),
+        (b"*6\r\n:0\r\n", "it closed the connection without an answer"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it does not speak RESP"),
+        (b"*6\r\n" + b":9\r\n" * 6, "its answer is none to WEIR.TAKE"),
+        (b"*5\r\n" + b":0\r\n" * 5, "its answer is none to WEIR.TAKE"),
+        (b"+OK\r\n", "its answer is none to WEIR.TAKE"),
+        (b":1\r\n", "its answer is none to WEIR.TAKE"),
+        (b"x" * 100000, "it does not speak RESP"),
+        (b"-ERR unknown command 'WEIR.TAKE'\r\n", "says: ERR unknown command 'WEIR.TAKE'"),
+        (b"-\x1b[31mred\r\n", "says: ?[31mred"),
+    ],
+    ids=["closes", "cut", "http", "no-verdict", "short", "ok", "number", "endless", "error", "escape"],
+)
+def test_a_server_that_talks_nonsense_is_a_failure(reply, said):
+    with BadServer(reply) as bad:
+        done = weir("take", "k", "1/h", "--server", bad.address)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith(f"weir take: the server at {bad.address}")
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("reply", [b"", b"*6\r\n:0\r\n"], ids=["silent", "half"])
+def test_a_server_that_hangs_is_left_after_the_timeout(reply):
+    with BadServer(reply, hang=True) as bad:
+        done = weir("take", "k", "1/h", "--server", bad.address, "--timeout", "150ms")
+        assert done.returncode == 3
+        assert done.stderr == f"weir take: the server at {bad.address}: no answer in time\n"
+
+
+# ---- The command line ----
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["take"], "say which key and which limit"),
+        (["take", "k"], "say which limit"),
+        (["take", "", "10/s"], "a key has 1 to 65535 bytes"),
+        (["take", "k" * 65536, "10/s"], "a key has 1 to 65535 bytes"),
+        (["take", "k", "10/s", "--cots", "5"], "did you mean --cost?"),
+        (["take", "k", "10/s", "--cost"], "--cost needs a value"),
+        (["show", "k", "10/s", "--cost", "1"], "unknown option --cost"),
+        (["take", "k", "10/s", "--server", "nowhere"], "bad server address 'nowhere'"),
+        (["take", "k", "10/s", "--server", "::1:6390"], "bad server address"),
+        (["take", "k", "10/s", "--server", "localhost:0"], "bad server address"),
+        (["take", "k", "10/s", "--server", "localhost:65536"], "bad server address"),
+        (["take", "k", "10/s", "--server", "unix:"], "bad server address"),
+        (["take", "k", "10/s", "--server", "unix:/" + "x" * 200], "bad server address"),
+        (["take", "k", *["10/s"] * 17], "too many words"),
+        (["take", "k", "1" * 300], "a limit has at most 256 bytes"),
+        (["explain"], "say which limit"),
+        (["version", "please"], "it takes no words"),
+        (["bench", "fast"], "it takes only options"),
+        (["bench", "--connections", "0"], "a whole number from 1"),
+        (["bench", "--pipeline", "x"], "a whole number from 1"),
+        (["bench", "--keys", "1000000001"], "a whole number from 1"),
+        (["bench", "--skew", "-1"], "from 0 to 10"),
+        (["bench", "--skew", "nan"], "from 0 to 10"),
+        (["bench", "--protocol", "grpc"], "resp or http"),
+        (["bench", "--command", "reset"], "there is no 'reset'"),
+        (["bench", "--rate", "10/s capacity=3"], "a rate is COUNT/[N]UNIT"),
+        (["bench", "--duration", "0s"], "above 0"),
+        (["bench", "--command", "check"], "there is no check over RESP"),
+        (["help", "me"], "there is no command 'me'"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_2_and_says_what_is_wrong(arguments, said):
+    done = weir(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.startswith(f"weir {arguments[0]}: ")
+    assert f"see weir {arguments[0]} --help" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, line, column",
+    [
+        (["take", "k", "10/fortnight"], "10/fortnight", 3),
+        (["take", "k", "10/s", "capacity=x"], "10/s capacity=x", 14),
+        (["take", "k", "ten"], "ten", 0),
+        (["explain", "10/s", "colour=red"], "10/s colour=red", 5),
+        (["take", "k", "10/s", "--cost", "1.5.5"], "1.5.5", 3),
+        (["take", "k", "10/s", "--cost", "0.0000001"], "0.0000001", 8),
+        (["take", "k", "10/s", "--timeout", "5 s"], "5 s", 1),
+        (["bench", "--rate", "fast"], "fast", 0),
+        (["bench", "--limit", "10/q"], "10/q", 3),
+    ],
+)
+def test_a_caret_points_at_what_is_wrong(arguments, line, column):
+    done = weir(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    shown = done.stderr.splitlines()
+    assert len(shown) == 3
+    assert shown[1] == "    " + line
+    assert shown[2] == " " * (4 + column) + "^"
+
+
+def test_unknown_commands_suggest_the_nearest():
+    for typed, meant in (("tkae", "take"), ("cantake", "can-take"), ("benhc", "bench")):
+        done = weir(typed)
+        assert done.returncode == 2
+        assert f"did you mean weir {meant}?" in done.stderr
+    done = weir("frobnicate")
+    assert done.returncode == 2
+    assert "did you mean" not in done.stderr
+    assert weir().returncode == 2
+
+
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "bench", "serve",
+            "help", "version"]
+
+
+def test_help_teaches_and_lists_every_command():
+    overview = weir("--help")
+    assert overview.returncode == 0
+    assert overview.stdout == weir("help").stdout == weir("-h").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", overview.stdout, re.M)
+    assert max(map(len, overview.stdout.splitlines())) <= 100
+    assert "\033" not in overview.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_page(command):
+    by_option = weir(command, "--help")
+    assert by_option.returncode == 0
+    assert by_option.stderr == ""
+    if command != "help":
+        assert by_option.stdout == weir("help", command).stdout
+    assert max(map(len, by_option.stdout.splitlines())) <= 100
+
+
+def test_what_is_not_built_is_not_in_the_help():
+    everything = "".join(weir(command, "--help").stdout for command in COMMANDS)
+    for word in ("--wait", "--config", "take-all", "TAKEALL", "postgres", "queue", "grpc"):
+        assert word not in everything
+
+
+def test_version_says_what_is_in():
+    done = weir("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(
+        r"weir \d+\.\d+\.\d+\nin this build: .*jansson.*\ncompiler: .*\nclock: CLOCK_BOOTTIME.*\n",
+        done.stdout,
+    )
+
+
+def test_a_full_disk_is_a_failure():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([weir_binary(), "explain", "10/s"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3
+
+
+# ---- explain ----
+
+
+def test_explain_in_json_is_exact():
+    done = weir("explain", "--json", "10/3s", "capacity=2.5")
+    assert done.returncode == 0
+    explained = json.loads(done.stdout)
+    assert explained["limit"] == "200/min capacity=2.5"
+    assert explained["rate_per_s"] == "10/3"
+    assert explained["interval_ns"] == "300000000"
+    assert explained["drain_ns"] == "750000000"
+    assert explained["windows"][0] == {
+        "window_ns": 3000000000, "at_most": "12.5", "requests_at_most": 12,
+    }
+    assert explained["strict"] == [
+        {"limit": "3/s capacity=1", "at_most": 10, "window_ns": 3000000000, "burst": 1},
+        {"limit": "100/min capacity=5", "at_most": 10, "window_ns": 3000000000, "burst": 5},
+    ]
+
+
+@pytest.mark.parametrize(
+    "limit", ["0.000001/36525d capacity=0.000001", "1000000/ns", "1/7us", "1000000000000/36525d"]
+)
+def test_explain_knows_the_largest_and_the_smallest(limit):
+    assert weir("explain", limit).returncode == 0
+    explained = json.loads(weir("explain", "--json", limit).stdout)
+    again = json.loads(weir("explain", "--json", explained["limit"]).stdout)
+    for same in ("limit", "rate_per_s", "interval_ns", "drain_ns", "capacity"):
+        assert explained[same] == again[same]
+
+
+# ---- bench ----
+
+
+def counted(server, protocol):
+    """The server's own count of decisions, by verdict."""
+    with urllib.request.urlopen(f"{server.http_url}/metrics") as reply:
+        text = reply.read().decode()
+    counts = {}
+    for labels, count in re.findall(r"^weir_decisions_total{(.*)} (\d+)$", text, re.M):
+        if f'protocol="{protocol}"' in labels:
+            counts[re.search(r'verdict="(\w+)"', labels)[1]] = int(count)
+    return counts
+
+
+def bench(server, protocol, *arguments):
+    port = server.resp_port if protocol == "resp" else server.http_port
+    done = weir("bench", "--protocol", protocol, "--server", f"127.0.0.1:{port}", "--json",
+                *arguments)
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture
+def bench_server():
+    with WeirServer("--test-clock", "--threads", "1") as running:
+        yield running
+
+
+@pytest.mark.parametrize("protocol", ["resp", "http"])
+def test_bench_counts_what_the_server_counts(bench_server, protocol):
+    # The clock stands still: of 5 keys exactly 3 requests each pass.
+    code, result = bench(bench_server, protocol, "--requests", 500, "--saturate", "--keys", 5,
+                         "--limit", "3/h", "--connections", 7, "--pipeline", 4)
+    assert code == 0
+    assert result["sent"] == result["answered"] == 500
+    assert result["verdicts"] == {
+        "allowed": 15, "limited": 485, "never": 0, "error": 0, "plain": 0, "failed": 0,
+    }
+    assert result["unsent"] == result["pending"] == result["lost"] == result["broken"] == 0
+    latency = result["latency_ns"]
+    assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+    server_side = counted(bench_server, protocol)
+    assert server_side["allowed"] == 15
+    assert server_side["limited"] == 485
+
+
+@pytest.mark.parametrize("protocol, command", [
+    ("resp", "can-take"), ("resp", "fill"), ("resp", "refund"), ("resp", "show"),
+    ("resp", "throttle"), ("resp", "ping"), ("http", "can-take"), ("http", "fill"),
+    ("http", "refund"), ("http", "show"), ("http", "check"), ("http", "ping"),
+])
+def test_bench_knows_every_command(bench_server, protocol, command):
+    code, result = bench(bench_server, protocol, "--requests", 50, "--saturate", "--keys", 1,
+                         "--limit", "40/h", "--command", command, "--threads", 2)
+    assert code == 0
+    verdicts = {name: count for name, count in result["verdicts"].items() if count > 0}
+    if command == "ping":
+        assert verdicts == {"plain": 50}
+    elif command in ("throttle", "check"):
+        assert verdicts == {"allowed": 40, "limited": 10}
+    else:
+        assert verdicts == {"allowed": 50}
+
+
+def test_bench_at_a_rate_takes_its_time(bench_server):
+    code, result = bench(bench_server, "resp", "--rate", "200/s", "--requests", 101, "--limit", "1/h",
+                         "--keys", 1)
+    assert code == 0
+    assert result["answered"] == 101
+    assert result["verdicts"]["allowed"] == 1
+    assert result["took_ns"] >= 500_000_000  # request 100 is due after exactly half a second
+
+
+def test_bench_stops_by_itself_after_the_duration(bench_server):
+    code, result = bench(bench_server, "resp", "--rate", "1000/s", "--duration", "200ms")
+    assert code == 0
+    assert result["sent"] + result["unsent"] == 200
+
+
+def test_bench_reports_errors_and_fails(bench_server, tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+    with WeirServer("--password-file", password) as locked_server:
+        code, result = bench(locked_server, "resp", "--requests", 10)
+        assert code == 3
+        assert result["verdicts"]["failed"] == 10
+        assert result["first_error"].startswith("NOAUTH")
+        for protocol in ("resp", "http"):
+            code, result = bench(locked_server, protocol, "--requests", 10,
+                                 "--password-file", password)
+            assert code == 0
+            assert result["verdicts"]["allowed"] == 10
+
+
+def test_bench_charges_a_stalled_server_for_all_who_came():
+    # It reads nothing: one request is on its way, and all others were due meanwhile.
+    with BadServer(hang=True) as bad:
+        done = weir("bench", "--server", bad.address, "--rate", "100/s", "--duration", "300ms",
+                    "--connections", 1, "--timeout", "100ms", "--json")
+    result = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert result["sent"] == result["pending"] == 1
+    assert result["unsent"] == 29
+
+
+def test_bench_says_when_a_server_closes():
+    with BadServer() as bad:
+        done = weir("bench", "--server", bad.address, "--requests", 5, "--connections", 2, "--json")
+    result = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert result["broken"] == 2
+    assert result["lost"] == result["sent"] == 2
+    assert result["first_error"] is not None
+
+
+def test_bench_without_a_server_says_how_to_start_one():
+    port = free_port()
+    done = weir("bench", "--server", f"127.0.0.1:{port}")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"serve --resp 127.0.0.1:{port}" in done.stderr
+
+
+def test_bench_shows_what_it_has_after_an_interrupt(bench_server):
+    process = subprocess.Popen(
+        [weir_binary(), "bench", "--server", f"127.0.0.1:{bench_server.resp_port}", "--json",
+         "--duration", "1h", "--rate", "500/s"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    wait_until(lambda: counted(bench_server, "resp").get("allowed", 0) > 20, "some answers")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0
+    assert json.loads(said)["answered"] > 20
+
+
+def test_bench_for_people_has_the_figures(bench_server):
+    done = weir("bench", "--server", f"127.0.0.1:{bench_server.resp_port}", "--requests", 20)
+    assert done.returncode == 0
+    assert done.stderr == ""  # no progress line: it is no terminal
+    assert "answered 20 of 20" in done.stdout
+    for figure in ("p50", "p90", "p99", "p99.9", "max", "allowed 20"):
+        assert figure in done.stdout
+
+
+# ---- The page ----
+
+
+def examples_of(page):
+    """(command, what it prints) from the console blocks of a page, in order."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.M | re.S):
+        for example in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, printed = example.partition("\n")
+            yield command, printed
+
+
+@pytest.mark.once
+def test_every_example_of_the_page_is_true(tmp_path):
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "weir").symlink_to(Path(weir_binary()).resolve())
+    shell = shutil.which("sh")
+    with WeirServer("--test-clock") as running:
+        environment = {
+            "PATH": f"{bin_folder}:{os.environ['PATH']}",
+            "WEIR_SERVER": f"127.0.0.1:{running.resp_port}",
+        }
+        examples = list(examples_of(ROOT / "docs" / "cli.md"))
+        assert len(examples) > 15
+        for command, printed in examples:
+            done = subprocess.run(
+                [shell, "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env=environment, timeout=DEADLINE_S,
+            )
+            assert done.stdout == printed, command

@@ -11,8 +11,6 @@
 #include "server/systemd.h"
 #include "weir/version.h"
 
-#pragma weak RESP_ENGINE /* until src/protocol/resp is there */
-
 static const struct {
     const struct engine_ops *engine;
     const char *option, *variable, *default_address;
@@ -192,9 +190,6 @@ int startup_open_listeners(struct server *server)
         const struct listen_option *one = &server->options.listen[i];
         if (sockets.count > 0 && !server->options.listen_chosen[one->protocol]) {
             continue; // handed-over sockets stand in for the defaults
-        }
-        if (PROTOCOL[one->protocol].engine == NULL) {
-            continue;
         }
         result = one->address.is_unix ? open_unix(server, one->protocol, one->address.path)
                                       : open_resolved(server, one->protocol, &one->address);

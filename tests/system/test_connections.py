@@ -91,6 +91,21 @@ def test_small_requests_with_large_answers_do_not_pile_up():
         assert server.rss_bytes() - before < 12 << 20
 
 
+def test_info_by_the_thousand_is_bounded():
+    count = 20_000
+    with WeirServer("--threads", 1) as server, connect(server.resp_port) as client:
+        before = server.rss_bytes()
+        sender = threading.Thread(target=client.sendall, args=(b"INFO\r\n" * count,))
+        sender.start()
+        seen, tail = 0, b""
+        while seen < count:
+            data = tail + client.recv(1 << 20)
+            seen += data.count(b"# Keyspace")
+            tail = data[-9:]
+        sender.join()
+        assert server.rss_bytes() - before < 12 << 20
+
+
 def test_a_large_request_in_small_pieces():
     body = b'{"key":"a","limit":"10/s"' + b" " * 60_000 + b"}"
     with WeirServer() as server, connect(server.http_port) as client:

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until, weir_binary
+from weirserver import DEADLINE_S, RespClient, RespError, WeirServer, wait_until, weir_binary
 
 
 def get(url, **headers):
@@ -407,7 +407,68 @@ def test_metrics_count_what_happened():
         assert metric(server, "weir_turn_duration_seconds_count") > 0
 
 
+def test_info_is_what_redis_clients_expect(password_file):
+    with WeirServer("--redis-version", "6.2.0", "--password-file", password_file) as server:
+        server.command("AUTH", "open-sesame")
+        everything = server.command("INFO")
+        clients = server.command("INFO", "clients")
+    assert "open-sesame" not in everything + server.log
+    fields = dict(line.split(":", 1) for line in everything.split("\r\n") if ":" in line)
+    assert everything.startswith("# Server\r\n")
+    assert fields["redis_version"] == "6.2.0"
+    assert fields["loading"] == "0" and fields["role"] == "master"
+    assert int(fields["connected_clients"]) == 1 and int(fields["uptime_in_seconds"]) >= 0
+    assert int(fields["used_memory"]) > 0 and "weir_version" in fields
+    assert clients.startswith("# Clients\r\n") and "redis_version" not in clients
+
+
+# ---- the test clock ----
+
+
+@pytest.mark.threads
+def test_the_test_clock_stands_still_for_all_workers_until_it_is_moved():
+    with WeirServer("--test-clock", "--threads", 4) as server:
+        clients = [server.client() for _ in range(8)]
+        assert [client.command("WEIR.CLOCK") for client in clients] == [0] * 8
+        assert clients[0].command("WEIR.TAKE", "alice", "1/s")[0] == 0
+        assert clients[1].command("WEIR.TAKE", "alice", "1/s")[3] == 1_000_000_000
+        clients[2].command("WEIR.CLOCK", "ADVANCE", 999_999_999)
+        assert [client.command("WEIR.TAKE", "alice", "1/s")[3] for client in clients] == [1] * 8
+        clients[3].command("WEIR.CLOCK", "SET", 1_000_000_000)
+        assert clients[4].command("WEIR.TAKE", "alice", "1/s")[0] == 0
+        with pytest.raises(RespError):
+            clients[5].command("WEIR.CLOCK", "SET", 999_999_999)
+        assert clients[6].command("WEIR.CLOCK") == 1_000_000_000
+        for client in clients:
+            client.close()
+
+
+def test_timeouts_of_connections_follow_the_real_clock():
+    with WeirServer("--test-clock", "--header-timeout", "200ms") as server:
+        with socket.create_connection(("127.0.0.1", server.resp_port)) as client:
+            client.settimeout(DEADLINE_S)
+            client.sendall(b"PI")
+            assert client.recv(100) == b""
+
+
+def test_without_the_option_there_is_no_such_command():
+    with WeirServer() as server, pytest.raises(RespError, match="unknown command"):
+        server.command("WEIR.CLOCK")
+
+
 # ---- one store for all workers ----
+
+
+@pytest.mark.threads
+def test_concurrent_pipelines_share_one_bucket_exactly():
+    with WeirServer("--threads", 4, "--test-clock") as server:
+        clients = [server.client() for _ in range(8)]
+        for client in clients:
+            client.socket.sendall(client.encode("WEIR.TAKE", "shared", "100/h") * 50)
+        replies = [client.read_reply() for client in clients for _ in range(50)]
+        for client in clients:
+            client.close()
+    assert sorted(reply[0] for reply in replies) == [0] * 100 + [1] * 300
 
 
 @pytest.mark.threads

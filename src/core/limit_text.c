@@ -36,6 +36,7 @@ struct reader {
     size_t length;
     size_t at;
     struct weir_error *error;
+    size_t rate_at, capacity_at; // where they began; the rate's place where no capacity is said
 };
 
 /* A run of bytes of the text. */
@@ -223,6 +224,9 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
                     is_capacity ? "the capacity" : "on_full");
     }
     *seen |= bit;
+    if (is_capacity) {
+        reader->capacity_at = reader->at;
+    }
     return is_capacity ? read_micro(reader, "the capacity", 1, &config->capacity_micro)
                        : read_on_full(reader, &config->on_full);
 }
@@ -272,6 +276,7 @@ static enum weir_status read_limit(struct reader *reader, struct weir_limit_conf
 {
     skip_spaces(reader);
     enum weir_status status = read_kind(reader, &config->kind);
+    reader->rate_at = reader->capacity_at = reader->at;
     if (status == WEIR_OK) {
         status = read_micro(reader, "the count", 1, &config->count_micro);
     }
@@ -304,7 +309,11 @@ enum weir_status weir_limit_parse(struct weir_limit_config *config, const char *
         return status;
     }
     struct weir_limit unused;
-    return weir_limit_init(&unused, config, error);
+    status = weir_limit_init(&unused, config, error);
+    if (status != WEIR_OK && error != NULL) { // only the numbers together could show it
+        error->offset = status == WEIR_E_INEXACT ? reader.rate_at : reader.capacity_at;
+    }
+    return status;
 }
 
 enum weir_status weir_cost_parse(uint64_t *cost_micro, const char *text, size_t length,

@@ -64,12 +64,13 @@ class Limit:
         """A moment under this limit is a whole number of so many parts of a nanosecond."""
         return (self.rate * MICRO).numerator
 
-    def check(self):
-        """Refuses what cannot be represented: DESIGN's bounds, on the numbers together."""
+    def check(self, rate_at=0, capacity_at=0):
+        """Refuses what only the numbers together show: a rate that is too fine, a bucket that takes
+        too long to empty. They stand at these places of a text."""
         if self.denominator > NUMERATOR_MAX:
-            raise Refused("inexact", 0)
+            raise Refused("inexact", rate_at)
         if self.capacity / self.rate > SPAN_MAX_NS:
-            raise Refused("range", 0)
+            raise Refused("range", capacity_at)
         return self
 
 
@@ -133,6 +134,7 @@ def parse_option(text, at, options):
         raise Refused("syntax", at)
     if name == "capacity":
         options[name], end = parse_positive(text, value_at)
+        options["capacity_at"] = value_at
         return end
     policy = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, value_at).group()
     if policy not in ("refuse", "allow"):
@@ -157,6 +159,7 @@ def parse_limit(text):
         if text[at + len(kind) :][:1] != " ":
             raise Refused("syntax", at + len(kind))
         at = skip_spaces(text, at + len(kind))
+    rate_at = at
     count, at = parse_positive(text, at)
     if text[at : at + 1] != "/":
         raise Refused("syntax", at)
@@ -169,7 +172,8 @@ def parse_limit(text):
         if at < len(text):
             at = parse_option(text, at, options)
     capacity = options.get("capacity", max(count, Fraction(1)))
-    return Limit(count / period_ns, capacity, options.get("on_full", "refuse")).check()
+    limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"))
+    return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 
 @dataclass(frozen=True)

@@ -185,10 +185,11 @@ class SharedBucket(CoreBucket):
 class Limiter:
     """A table, asked by weir_limiter_decide_at()."""
 
-    def __init__(self):
+    def __init__(self, memory_bytes=0, seed=0):
         self.handle = c_void_p()
         error = Error()
-        status = LIBRARY.weir_limiter_open(byref(self.handle), None, byref(error))
+        config = (c_uint64 * 3)(memory_bytes, seed, 0)  # struct weir_limiter_config
+        status = LIBRARY.weir_limiter_open(byref(self.handle), config, byref(error))
         assert status == 0, error.message
 
     def close(self):

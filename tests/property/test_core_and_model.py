@@ -293,6 +293,41 @@ def test_long_traces_of_a_table():
     limiter.close()
 
 
+def check_small_table(seed):
+    """A table of 64 KiB and many more keys than it holds. It forgets what has drained and nothing
+    else, so it answers as if it were endless, or `error` to a key that has no bucket."""
+    dice = Dice(seed)
+    limiter = libweir.Limiter(65536, seed)
+    limits_ = [model.Limit(Fraction(2**bits, 10**12), Fraction(dice.random.randrange(1, 20)))
+               for bits in (0, dice.random.randrange(20))]
+    rules = [limiter.rule(libweir.compile_limit(limit)) for limit in limits_]
+    buckets, now, errors = {}, 0, 0
+    for _ in range(TRACE // 12):
+        now += dice.random.choice((0, 1, 10**3, 10**6, 10**9, 10**10))
+        questions = [
+            (dice.operation(), dice.random.randrange(2), b"%d" % dice.random.randrange(5000),
+             dice.random.randrange(12) * 500000)
+            for _ in range(dice.random.randrange(1, 140))]
+        answers = limiter.decide([(o, rules[w], k, c) for o, w, k, c in questions], now)
+        for (operation, which, key, cost_micro), (got, more) in zip(questions, answers):
+            limit = limits_[which]
+            bucket = buckets.setdefault((which, key), model.Bucket())
+            if got[0] == "error":
+                errors += 1
+                assert bucket.level_at(limit, now) == 0 and operation in ("take", "fill"), (key, now)
+                continue
+            expected = ask_model(bucket, operation, limit, cost_micro, now)
+            assert (got, more) == (tell(expected), beyond(operation, expected, True)), (key, now)
+    limiter.close()
+    return errors
+
+
+def test_a_small_table_forgets_nothing_live():
+    errors = []
+    run_long(lambda seed: errors.append(check_small_table(seed)), OPERATIONS // 10)
+    assert sum(errors) > 0, "the table was never full"
+
+
 # Texts.
 
 @examples(1000)

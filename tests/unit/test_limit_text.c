@@ -321,6 +321,22 @@ static void test_a_bucket_empties_within_a_hundred_years(void **state)
     assert_int_equal(weir_limit_from_text(&limit, "0.5/36525d", &error), WEIR_E_RANGE);
 }
 
+static void test_numbers_that_do_not_go_together_have_a_place(void **state)
+{
+    (void)state;
+    static const struct refusal REFUSALS[] = {
+        {"bucket 1099511.627776/ns burst=5", WEIR_E_INEXACT, 7,
+         "the rate cannot be represented exactly: in lowest terms it needs a numerator below 2^40;"
+         " use a rounder count"},
+        {"bucket 1/s on_full=allow capacity=3155760001", WEIR_E_RANGE, 34,
+         "a full bucket would take more than 100 years to empty"},
+        {"  0.5/36525d", WEIR_E_RANGE, 2, "a full bucket would take more than 100 years to empty"},
+    };
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
+        assert_refused(&REFUSALS[i]);
+    }
+}
+
 static void test_a_text_has_a_maximum(void **state)
 {
     (void)state;
@@ -465,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_numbers_at_the_edges_of_their_ranges),
         cmocka_unit_test(test_the_denominator_at_its_edge),
         cmocka_unit_test(test_a_bucket_empties_within_a_hundred_years),
+        cmocka_unit_test(test_numbers_that_do_not_go_together_have_a_place),
         cmocka_unit_test(test_a_text_has_a_maximum),
         cmocka_unit_test(test_a_config_out_of_range_is_not_compiled),
         cmocka_unit_test(test_a_text_that_does_not_fit_is_cut),

@@ -77,6 +77,16 @@ bool connection_any(const struct worker *worker)
     return false;
 }
 
+/* What holds of every open connection between two turns. */
+static bool connection_valid(const struct connection *connection)
+{
+    return connection->fd >= 0 && connection->wait < WAIT_COUNT
+           && (connection->output != NULL) == (connection->wait == WAIT_WRITE)
+           && connection->output_at <= connection->output_len
+           && connection->input_len <= connection->input_capacity
+           && (connection->input_len > 0 || !connection->is_unread);
+}
+
 /* ---- the end ---- */
 
 static void count_buffers(struct worker *worker, size_t before, size_t after)
@@ -403,6 +413,7 @@ static void answer(struct worker *worker, struct connection *connection, struct 
 
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup)
 {
+    assert(connection_valid(connection));
     if (connection->wait == WAIT_LINGER) {
         throw_input_away(worker, connection);
         return;

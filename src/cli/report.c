@@ -15,7 +15,8 @@ enum { LINE_BYTES = 2048 };
 
 /* One line to standard error. What strangers sent may be in it, and their terminal codes are none
  * of ours. */
-static void say_line(const struct command *command, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say_line(const struct command *command,
+                                                           const char *format, va_list args)
 {
     char line[LINE_BYTES];
     (void)vsnprintf(line, sizeof line, format, args);

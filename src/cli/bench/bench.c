@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -133,7 +135,12 @@ static int run_init(struct run *run, struct bench *bench)
         .pipeline = bench->pipeline,
         .worker_count = bench->threads,
         .seed = bench->seed,
+        .done_fd = eventfd(0, EFD_CLOEXEC),
     };
+    if (run->plan.done_fd < 0) {
+        complain(bench->command, "%s", strerror(errno));
+        return CLI_FAILED;
+    }
     zipf_init(&run->plan.keys, bench->keys, bench->skew);
     for (uint64_t i = 0; i < bench->threads; i++) {
         uint64_t first = run->fd_count * i / bench->threads;
@@ -162,6 +169,9 @@ static void run_fini(struct run *run)
         }
     }
     free(run->fds);
+    if (run->plan.done_fd > 0) { // 0: run_init() did not come so far
+        (void)close(run->plan.done_fd);
+    }
 }
 
 /* Relaxed: the worker may be counting meanwhile, and an instant's imprecision hurts nobody. */
@@ -219,15 +229,24 @@ static void join_all(struct run *run)
     bool shows = isatty(STDERR_FILENO) && !run->bench->json;
     uint64_t answered_before = 0;
     uint64_t tick_ns = run->plan.start_ns + NS_PER_S;
-    for (uint64_t i = 0; i < run->started; i++) {
-        struct timespec tick;
-        do {
-            tick = (struct timespec){(time_t)(tick_ns / NS_PER_S), (long)(tick_ns % NS_PER_S)};
+    uint64_t ended = 0;
+    while (ended < run->started) {
+        struct pollfd done = {.fd = run->plan.done_fd, .events = POLLIN};
+        uint64_t now_ns = monotonic_now_ns();
+        int left_ms = tick_ns > now_ns ? (int)((tick_ns - now_ns) / NS_PER_MS) + 1 : 0;
+        eventfd_t count = 0;
+        if (poll(&done, 1, left_ms) > 0 && eventfd_read(run->plan.done_fd, &count) == 0) {
+            ended += count;
+        }
+        if (monotonic_now_ns() >= tick_ns) {
             tick_ns += NS_PER_S;
-            if (shows && answered_before + monotonic_now_ns() > run->plan.start_ns + NS_PER_S) {
+            if (shows) {
                 show_progress(run, &answered_before);
             }
-        } while (pthread_clockjoin_np(run->workers[i].thread, NULL, CLOCK_MONOTONIC, &tick) != 0);
+        }
+    }
+    for (uint64_t i = 0; i < run->started; i++) {
+        (void)pthread_join(run->workers[i].thread, NULL);
     }
     if (shows) {
         (void)fputs("\r\033[K", stderr);

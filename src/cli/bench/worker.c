@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -406,6 +407,7 @@ void *worker_run(void *argument)
         run_drain(&loop);
     }
     loop_fini(&loop);
+    (void)eventfd_write(worker->plan->done_fd, 1); // it cannot be full
     return NULL;
 }
 

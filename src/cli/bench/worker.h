@@ -33,7 +33,8 @@ struct plan {
     uint64_t pipeline;
     uint64_t worker_count;
     uint64_t seed;
-    bool stop; // relaxed: set once, by the signal handler; a worker sees it within 100 ms
+    int done_fd; // an eventfd: each worker adds 1 when it has ended
+    bool stop;   // relaxed: set once, by the signal handler; a worker sees it within 100 ms
 };
 
 /* Written by the worker alone, relaxed; the progress line reads them meanwhile. */

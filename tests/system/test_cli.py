@@ -3,6 +3,7 @@ misbehave, and against none."""
 
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -298,6 +299,55 @@ def test_a_server_that_hangs_is_left_after_the_timeout(reply):
         done = weir("take", "k", "1/h", "--server", bad.address, "--timeout", "150ms")
         assert done.returncode == 3
         assert done.stderr == f"weir take: the server at {bad.address}: no answer in time\n"
+
+
+# ---- On a terminal ----
+
+
+def on_terminal(*arguments, environment=None, done=lambda said: False):
+    """Runs a command on a terminal of its own; returns what it wrote there."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("WEIR_") and name != "NO_COLOR"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [weir_binary(), *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**clean, "TERM": "xterm", **(environment or {})},
+    )
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            said += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if done(said):
+            process.send_signal(signal.SIGINT)
+            done = lambda said: False  # noqa: E731
+    os.close(ours)
+    process.wait(DEADLINE_S)
+    return said.decode()
+
+
+def test_colours_are_for_terminals_that_want_them(server, key):
+    there = ["--server", f"127.0.0.1:{server.resp_port}"]
+    assert "\033[32mallowed\033[0m: " in on_terminal("take", key, "1/h", *there)
+    assert "\033[31mlimited\033[0m: " in on_terminal("take", key, "1/h", *there)
+    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        said = on_terminal("take", key, "1/h", *there, environment=environment)
+        assert said.startswith("limited: ")
+    assert "\033" not in on_terminal("take", key, "1/h", "--json", *there)
+    assert "\033[1mweir take" in on_terminal("take", "--help")
+
+
+def test_bench_shows_its_progress_on_a_terminal(server):
+    said = on_terminal(
+        "bench", "--server", f"127.0.0.1:{server.resp_port}", "--duration", "1h", "--rate", "100/s",
+        done=lambda said: said.count(b"/s  allowed ") == 2,
+    )
+    progress, _, report = said.rpartition("\r\033[K")
+    assert re.search(r"  1 s  \d+/s  allowed \d+  limited 0  failed 0", progress)
+    assert re.search(r"  2 s  \d+/s  allowed ", progress)
+    assert "answered" in report
 
 
 # ---- The command line ----

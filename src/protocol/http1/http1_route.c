@@ -180,49 +180,61 @@ static bool is_method_allowed(enum methods methods, enum http1_method method)
     return method != HTTP1_TRACE;
 }
 
-static void fail_entry(struct service *service, struct http1_task *task)
+/* The password opens everything but /healthz, which says no more than "ok". */
+static bool enter(struct service *service, struct http1_task *task,
+                  const struct http1_incoming *incoming, const struct endpoint *endpoint)
 {
+    bool is_open = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_HEALTH;
+    if (is_open || may_enter(service->config, incoming)) {
+        return true;
+    }
     counter_add(&service->counters->auth_failures[PROTOCOL_HTTP], 1);
-    http1_task_fail(task, 401, "this server wants its password: Authorization: Bearer PASSWORD");
+    return http1_task_fail(task, 401,
+                           "this server wants its password: Authorization: Bearer PASSWORD");
 }
 
-/* Chooses the endpoint, or says why there is none. */
-static const struct endpoint *choose(struct service *service, struct http1_task *task,
-                                     const struct http1_incoming *incoming, struct bytes path)
+/* Answers OPTIONS with what there is. Returns false, as a failure does. */
+static bool allow(struct http1_task *task, const char *methods)
+{
+    task->answer = HTTP1_ANSWER_ALLOW;
+    task->allow = methods;
+    return false;
+}
+
+static bool choose_method(struct http1_task *task, enum http1_method method,
+                          const struct endpoint *endpoint)
+{
+    if (is_method_allowed(endpoint->methods, method)) {
+        return true;
+    }
+    task->allow = ALLOW[endpoint->methods];
+    if (method == HTTP1_OPTIONS) {
+        return allow(task, task->allow);
+    }
+    return http1_task_fail(task, 405, "%s is not a method of %s: it has %s",
+                           http1_method_name(method), endpoint->path, task->allow);
+}
+
+/* False if the task has its answer already: because there is nothing here, or no way to it. */
+static bool choose(struct service *service, struct http1_task *task,
+                   const struct http1_incoming *incoming, struct bytes path,
+                   const struct endpoint *endpoint)
 {
     enum http1_method method = incoming->request->method;
-    const struct endpoint *endpoint = find_endpoint(path);
-    bool is_open = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_HEALTH;
-    if (!is_open && !may_enter(service->config, incoming)) {
-        fail_entry(service, task);
-        return NULL;
+    if (!enter(service, task, incoming, endpoint)) {
+        return false;
     }
     if (method == HTTP1_UNKNOWN || method == HTTP1_CONNECT) {
-        http1_task_fail(task, 501, "this method is not known here");
-        return NULL;
+        return http1_task_fail(task, 501, "this method is not known here");
     }
     if (method == HTTP1_OPTIONS && path.length == 1 && *path.at == '*') { // RFC 9110, 9.3.7
-        task->answer = HTTP1_ANSWER_ALLOW;
-        task->allow = "GET, HEAD, POST, OPTIONS";
-        return NULL;
+        return allow(task, "GET, HEAD, POST, OPTIONS");
     }
     if (endpoint == NULL) {
-        http1_task_fail(task, 404, "there is no %.*s; GET / lists what there is",
-                        path.length < 100 ? (int)path.length : 100, path.at);
-        return NULL;
+        return http1_task_fail(task, 404, "there is no %.*s; GET / lists what there is",
+                               path.length < 100 ? (int)path.length : 100, path.at);
     }
-    task->answer = endpoint->answer;
-    if (!is_method_allowed(endpoint->methods, method)) {
-        task->allow = ALLOW[endpoint->methods];
-        if (method == HTTP1_OPTIONS) {
-            task->answer = HTTP1_ANSWER_ALLOW;
-        } else {
-            http1_task_fail(task, 405, "%s is not a method of %s: it has %s",
-                            http1_method_name(method), endpoint->path, task->allow);
-        }
-        return NULL;
-    }
-    return endpoint;
+    return choose_method(task, method, endpoint);
 }
 
 void http1_route(struct http1_batch *batch, struct service *service, struct http1_task *task,
@@ -232,18 +244,19 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
     struct bytes query;
     struct bytes target = http1_slice_bytes(incoming->base, incoming->request->target);
     query_split(strip_authority(target), &path, &query);
-    const struct endpoint *endpoint = choose(service, task, incoming, path);
-    if (endpoint == NULL) {
+    const struct endpoint *endpoint = find_endpoint(path);
+    if (!choose(service, task, incoming, path, endpoint)) {
         return;
     }
+    bool is_question = false;
+    task->answer = endpoint->answer;
     task->operation = endpoint->operation;
     if (endpoint->answer == HTTP1_ANSWER_CHECK) {
-        if (http1_check_read(batch, service, task, incoming, query)) {
-            ask(batch, service, task);
-        }
+        is_question = http1_check_read(batch, service, task, incoming, query);
     } else if (endpoint->answer == HTTP1_ANSWER_DECISION) {
-        if (read_question(batch, task, incoming)) {
-            ask(batch, service, task);
-        }
+        is_question = read_question(batch, task, incoming);
+    }
+    if (is_question) {
+        ask(batch, service, task);
     }
 }

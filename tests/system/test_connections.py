@@ -3,6 +3,7 @@
 import os
 import random
 import resource
+import select
 import socket
 import threading
 import time
@@ -59,6 +60,80 @@ def test_a_client_that_closes_its_side_gets_its_answers():
         client.sendall(b"PING\r\n" * 1000)
         client.shutdown(socket.SHUT_WR)
         assert read_to_end(client) == b"+PONG\r\n" * 1000
+
+
+def converse(port, seed, echoes):
+    """Sends ECHOs in random pieces while reading in random pieces; returns whether all came back."""
+    source = random.Random(seed)
+    texts = [source.randbytes(source.choice([1, 40, 3000, 30_000])) for _ in range(echoes)]
+    stream = b"".join(RespClient.encode("ECHO", text) for text in texts)
+    client = socket.socket()
+    client.settimeout(DEADLINE_S)
+    # Small buffers: the server finds the socket full again and again.
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, source.choice([2048, 16_384, 262_144]))
+    client.connect(("127.0.0.1", port))
+    pieces = random.Random(seed + 1)
+
+    def send():
+        at = 0
+        while at < len(stream):
+            end = at + pieces.choice([1, 7, 1000, 100_000])
+            client.sendall(stream[at:end])
+            at = end
+        client.shutdown(socket.SHUT_WR)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    received = bytearray()
+    while data := client.recv(source.choice([1, 100, 10_000, 1 << 20])):
+        received += data
+    sender.join(DEADLINE_S)
+    client.close()
+    return received == b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
+
+
+@pytest.mark.threads
+def test_many_conversations_in_pieces_lose_nothing():
+    """Full sockets, cut requests, half-closed ends, all at once: every byte comes back in order."""
+    with WeirServer("--threads", 2) as server:
+        results = {}
+
+        def run(seed):
+            results[seed] = converse(server.resp_port, seed, 150)
+
+        threads = [threading.Thread(target=run, args=(seed,)) for seed in range(0, 48, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == {seed: True for seed in range(0, 48, 2)}
+        assert buffers_bytes(server) == 0
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("seed", range(3))
+def test_a_client_that_reads_only_when_all_is_jammed_gets_every_byte(seed):
+    """Sends until nothing moves (both ways are full), reads a little, and so on to the end."""
+    source = random.Random(seed)
+    texts = [source.randbytes(source.choice([10, 5000, 60_000])) for _ in range(600)]
+    stream = b"".join(RespClient.encode("ECHO", text) for text in texts)
+    with WeirServer("--threads", 1) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.connect(("127.0.0.1", server.resp_port))
+        client.setblocking(False)
+        at, received, was_jammed = 0, bytearray(), False
+        expected = b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
+        while len(received) < len(expected):
+            while at < len(stream) and select.select([], [client], [], 0.02)[1]:
+                at += client.send(stream[at : at + 200_000])
+            was_jammed = was_jammed or buffers_bytes(server) > 0
+            until = len(received) + source.choice([1, 100_000, 3_000_000])
+            while len(received) < min(until, len(expected)):
+                assert select.select([client], [], [], DEADLINE_S)[0], "the server forgot us"
+                received += client.recv(until - len(received))
+        assert was_jammed
+        assert received == expected
+        assert buffers_bytes(server) == 0
 
 
 def test_a_hundred_thousand_commands_in_one_write():

@@ -11,13 +11,14 @@
 /* The longest answer: WEIR.FILL as a map, an amount among its values. */
 enum { ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX };
 
+/* Where the rule of the next limit goes. It counts once rule_count is raised. */
 static struct weir_rule *next_rule(struct resp_batch *batch)
 {
-    assert(batch->count < RESP_BATCH_COUNT_MAX);
-    return &batch->rules[batch->count];
+    assert(batch->count < RESP_BATCH_COUNT_MAX && batch->rule_count <= batch->count);
+    return &batch->rules[batch->rule_count];
 }
 
-/* Adds a question about a key, under the rule that next_rule() gave. */
+/* Adds a question about a key, under the last rule. */
 static void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
                 uint64_t cost_micro, enum resp_answer answer)
 {
@@ -25,7 +26,7 @@ static void ask(struct resp_call *call, enum weir_operation operation, struct by
     size_t i = batch->count++;
     batch->questions[i] = (struct resp_question){answer, call->session->version, false};
     batch->requests[i] = (struct weir_request){
-        .rule = &batch->rules[i],
+        .rule = &batch->rules[batch->rule_count - 1],
         .key = key.at,
         .key_len = key.length,
         .cost_micro = cost_micro,
@@ -63,17 +64,32 @@ static bool read_throttle_integer(struct resp_call *call, size_t i, int64_t *val
     return false;
 }
 
-static bool check_throttle_numbers(struct resp_call *call, const int64_t numbers[3])
+/* Sees to it that the last rule is the one of these numbers. */
+static bool find_throttle_rule(struct resp_call *call, const struct resp_throttle_numbers *numbers)
 {
-    if (numbers[1] == 0 || numbers[2] == 0) {
+    struct resp_batch *batch = call->batch;
+    struct weir_error error;
+    if (batch->rule_count > 0 && batch->limit_text.length == 0
+        && memcmp(numbers, &batch->throttle, sizeof *numbers) == 0) {
+        return true;
+    }
+    if (numbers->count == 0 || numbers->period_s == 0) {
         fail_throttle(call, "Zero rates are not supported");
-    } else if (numbers[0] < 0 || (uint64_t)numbers[0] >= WEIR_UNITS_MAX) {
+    } else if (numbers->max_burst < 0 || (uint64_t)numbers->max_burst >= WEIR_UNITS_MAX) {
         fail_throttle(call, "max_burst must be 0 to 999999999999");
-    } else if (numbers[1] < 0 || (uint64_t)numbers[1] > WEIR_UNITS_MAX) {
+    } else if (numbers->count < 0 || (uint64_t)numbers->count > WEIR_UNITS_MAX) {
         fail_throttle(call, "count must be 1 to 1000000000000");
-    } else if (numbers[2] < 0) {
+    } else if (numbers->period_s < 0) {
         fail_throttle(call, "period must be 1 or more seconds");
+    } else if (rule_cache_throttle(call->service->rules, next_rule(batch),
+                                   (uint64_t)numbers->max_burst + 1, (uint64_t)numbers->count,
+                                   (uint64_t)numbers->period_s, &error)
+               != WEIR_OK) {
+        fail_throttle(call, error.message);
     } else {
+        batch->rule_count++;
+        batch->limit_text.length = 0;
+        batch->throttle = *numbers;
         return true;
     }
     return false;
@@ -99,45 +115,39 @@ static void ask_throttle(struct resp_call *call, int64_t quantity)
 void resp_throttle(struct resp_call *call)
 {
     size_t arg_count = call->command->arg_count;
-    int64_t numbers[3]; // max_burst, count, period
+    struct resp_throttle_numbers numbers;
     int64_t quantity = 1;
     if (arg_count != 5 && arg_count != 6) {
         fail_throttle(call, "Usage: cl.throttle <key> <max_burst> <count per period> <period> "
                             "[<quantity>]");
-        return;
+    } else if (read_throttle_integer(call, 2, &numbers.max_burst)
+               && read_throttle_integer(call, 3, &numbers.count)
+               && read_throttle_integer(call, 4, &numbers.period_s)
+               && (arg_count == 5 || read_throttle_integer(call, 5, &quantity))
+               && check_key(call, resp_arg(call, 1)) && find_throttle_rule(call, &numbers)) {
+        ask_throttle(call, quantity);
     }
-    for (size_t i = 0; i < 3; i++) {
-        if (!read_throttle_integer(call, i + 2, &numbers[i])) {
-            return;
-        }
-    }
-    if (arg_count == 6 && !read_throttle_integer(call, 5, &quantity)) {
-        return;
-    }
-    if (!check_throttle_numbers(call, numbers) || !check_key(call, resp_arg(call, 1))) {
-        return;
-    }
-    struct weir_error error;
-    if (rule_cache_throttle(call->service->rules, next_rule(call->batch), (uint64_t)numbers[0] + 1,
-                            (uint64_t)numbers[1], (uint64_t)numbers[2], &error)
-        != WEIR_OK) {
-        fail_throttle(call, error.message);
-        return;
-    }
-    ask_throttle(call, quantity);
 }
 
 /* WEIR.X key limit [COST c]. */
 
+/* Sees to it that the last rule is the one of this text. */
 static bool read_limit(struct resp_call *call, struct bytes text)
 {
+    struct resp_batch *batch = call->batch;
     struct weir_error error;
-    enum weir_status status =
-        rule_cache_text(call->service->rules, next_rule(call->batch), text.at, text.length, &error);
-    if (status != WEIR_OK) {
-        resp_fail(call, "ERR invalid limit at byte %zu: %s", error.offset, error.message);
+    if (batch->rule_count > 0 && text.length > 0 && batch->limit_text.length == text.length
+        && memcmp(batch->limit_text.at, text.at, text.length) == 0) {
+        return true;
     }
-    return status == WEIR_OK;
+    if (rule_cache_text(call->service->rules, next_rule(batch), text.at, text.length, &error)
+        != WEIR_OK) {
+        resp_fail(call, "ERR invalid limit at byte %zu: %s", error.offset, error.message);
+        return false;
+    }
+    batch->rule_count++;
+    batch->limit_text = text;
+    return true;
 }
 
 /* Reads what follows the limit. */
@@ -216,7 +226,7 @@ void resp_reset_bucket(struct resp_call *call)
 /* Whole seconds, rounded up; -1 stays. */
 static int64_t ceil_seconds(int64_t ns)
 {
-    return ns < 0 ? -1 : ns / 1000000000 + (ns % 1000000000 != 0);
+    return ns < 0 ? -1 : (int64_t)(((uint64_t)ns + 999999999) / 1000000000);
 }
 
 static char *put_throttle(char *to, const struct resp_question *question,
@@ -322,6 +332,7 @@ static void count_decisions(struct counters *counters, const struct resp_batch *
 
 void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output)
 {
+    batch->rule_count = 0; // the text of the last limit may go away now
     if (batch->count == 0) {
         return;
     }

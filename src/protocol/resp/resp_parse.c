@@ -37,8 +37,30 @@ static enum resp_result bad(struct resp_progress *progress, const char *error)
     return RESP_BAD;
 }
 
-/* Reads "123\r\n", after its first byte. The number is whole and below 10^9; Redis takes a sign here,
- * and so do we, to refuse it with Redis' words. */
+/* Reads "12\r\n" where it is there as a whole and has one or two digits, as nearly always. */
+static inline bool read_short_number(struct cursor *cursor, long *number)
+{
+    const char *at = cursor->at;
+    if (left(cursor) < 4) {
+        return false;
+    }
+    unsigned first = (unsigned)(at[0] - '0');
+    unsigned second = (unsigned)(at[1] - '0');
+    if (first <= 9 && at[1] == '\r' && at[2] == '\n') {
+        *number = first;
+        cursor->at = at + 3;
+        return true;
+    }
+    if (first - 1 <= 8 && second <= 9 && at[2] == '\r' && at[3] == '\n') {
+        *number = first * 10 + second;
+        cursor->at = at + 4;
+        return true;
+    }
+    return false;
+}
+
+/* Reads "123\r\n", after its first byte. The number is whole and below 10^9, without leading zeroes;
+ * Redis takes a minus here, and so do we, to treat it as Redis does. */
 static enum resp_result read_number(struct cursor *cursor, long *number, const char *error,
                                     const char *error_line, struct resp_progress *progress)
 {
@@ -49,7 +71,7 @@ static enum resp_result read_number(struct cursor *cursor, long *number, const c
     const char *digits = at;
     for (; at < cursor->end && *at >= '0' && *at <= '9'; at++) {
         value = value * 10 + (*at - '0');
-        if (at - digits >= 9) {
+        if (at - digits >= 9 || (at > digits && *digits == '0')) {
             return bad(progress, error);
         }
     }
@@ -101,28 +123,48 @@ static enum resp_result read_bulk(struct cursor *cursor, bool is_stranger, struc
     return RESP_DONE;
 }
 
+/* Reads a bulk string that is there as a whole and shorter than 100 bytes; any other is left to
+ * read_bulk(), which says what is wrong with it. */
+static inline bool read_short_bulk(struct cursor *cursor, struct bytes *arg)
+{
+    struct cursor ahead = {cursor->at + 1, cursor->end};
+    long length;
+    if (cursor->at == cursor->end || *cursor->at != '$' || !read_short_number(&ahead, &length)
+        || left(&ahead) < (size_t)length + 2 || ahead.at[length] != '\r'
+        || ahead.at[length + 1] != '\n') {
+        return false;
+    }
+    *arg = (struct bytes){ahead.at, (size_t)length};
+    cursor->at = ahead.at + length + 2;
+    return true;
+}
+
 static enum resp_result parse_array(struct bytes input, bool is_stranger,
                                     struct resp_command *command, struct resp_progress *progress)
 {
     enum { BULK_BYTES_MIN = 6 }; // "$0\r\n\r\n"
     struct cursor cursor = {input.at + 1, input.at + input.length};
     long arg_count;
-    progress->need = 1;
-    enum resp_result result =
-        read_number(&cursor, &arg_count, ERROR_ARG_COUNT, ERROR_ARG_COUNT_LINE, progress);
+    enum resp_result result = RESP_DONE;
+    if (!read_short_number(&cursor, &arg_count)) {
+        result = read_number(&cursor, &arg_count, ERROR_ARG_COUNT, ERROR_ARG_COUNT_LINE, progress);
+    }
     if (result == RESP_DONE && arg_count > RESP_ARG_COUNT_MAX) {
         return bad(progress, ERROR_ARG_COUNT);
     }
     if (result == RESP_DONE && is_stranger && arg_count > RESP_STRANGER_ARG_COUNT_MAX) {
         return bad(progress, ERROR_STRANGER_ARG_COUNT);
     }
-    command->arg_count = 0;
-    for (long i = 0; result == RESP_DONE && i < arg_count; i++) {
-        result = read_bulk(&cursor, is_stranger, &command->args[i], progress);
-        if (result == RESP_MORE) {
-            progress->need += (size_t)(arg_count - i - 1) * BULK_BYTES_MIN;
+    command->arg_count = arg_count > 0 && result == RESP_DONE ? (size_t)arg_count : 0;
+    for (size_t i = 0; i < command->arg_count; i++) {
+        if (read_short_bulk(&cursor, &command->args[i])) {
+            continue;
         }
-        command->arg_count = (size_t)i + 1;
+        result = read_bulk(&cursor, is_stranger, &command->args[i], progress);
+        if (result != RESP_DONE) {
+            progress->need += (command->arg_count - i - 1) * BULK_BYTES_MIN;
+            break;
+        }
     }
     progress->used = (size_t)(cursor.at - input.at);
     progress->need += input.length;

@@ -121,18 +121,13 @@ static void write_command(struct resp_call *call, const struct resp_handler *han
     }
 }
 
-/* WEIR.CLOCK exists with --test-clock only. */
-static bool is_shown(const struct resp_call *call, const struct resp_handler *handler)
-{
-    return call->service->ops->test_clock_set != NULL || strcmp(handler->name, "weir.clock") != 0;
-}
-
 static size_t count_commands(const struct resp_call *call)
 {
     size_t count = 0;
-    for (const struct resp_handler *const *table = RESP_HANDLERS; *table != NULL; table++) {
+    const struct resp_handler *const *table = resp_tables(call->service);
+    for (; *table != NULL; table++) {
         for (const struct resp_handler *handler = *table; handler->name != NULL; handler++) {
-            count += is_shown(call, handler);
+            count++;
         }
     }
     return count;
@@ -141,11 +136,12 @@ static size_t count_commands(const struct resp_call *call)
 static void write_commands(struct resp_call *call, bool names_only)
 {
     resp_write_array(call->output, count_commands(call));
-    for (const struct resp_handler *const *table = RESP_HANDLERS; *table != NULL; table++) {
+    const struct resp_handler *const *table = resp_tables(call->service);
+    for (; *table != NULL; table++) {
         for (const struct resp_handler *handler = *table; handler->name != NULL; handler++) {
-            if (is_shown(call, handler) && names_only) {
+            if (names_only) {
                 resp_write_bulk_text(call->output, handler->name);
-            } else if (is_shown(call, handler)) {
+            } else {
                 write_command(call, handler);
             }
         }
@@ -176,8 +172,8 @@ static void command_info(struct resp_call *call)
     }
     resp_write_array(call->output, arg_count - 2);
     for (size_t i = 2; i < arg_count; i++) {
-        const struct resp_handler *handler = resp_find_handler(resp_arg(call, i));
-        if (handler != NULL && is_shown(call, handler)) {
+        const struct resp_handler *handler = resp_find_handler(call->service, resp_arg(call, i));
+        if (handler != NULL) {
             write_command(call, handler);
         } else {
             resp_write_null(call->output, call->session->version);
@@ -187,7 +183,7 @@ static void command_info(struct resp_call *call)
 
 static void command_getkeys(struct resp_call *call)
 {
-    const struct resp_handler *handler = resp_find_handler(resp_arg(call, 2));
+    const struct resp_handler *handler = resp_find_handler(call->service, resp_arg(call, 2));
     if (handler == NULL) {
         resp_fail(call, "ERR Invalid command specified");
         return;
@@ -344,15 +340,14 @@ static void handle_clock(struct resp_call *call)
 }
 
 const struct resp_handler RESP_SERVER_HANDLERS[] = {
-    {"info", -1, false, handle_info},
-    {"config", -2, false, handle_config},
-    {"command", -1, false, handle_command},
-    {"time", 1, false, handle_time},
-    {"latency", -2, false, handle_latency},
-    {"memory", -2, false, handle_memory},
-    {"slowlog", -2, false, handle_slowlog},
-    {"cluster", -2, false, handle_cluster},
-    {"acl", -2, false, handle_acl},
+    {"info", -1, false, handle_info},       {"config", -2, false, handle_config},
+    {"command", -1, false, handle_command}, {"time", 1, false, handle_time},
+    {"latency", -2, false, handle_latency}, {"memory", -2, false, handle_memory},
+    {"slowlog", -2, false, handle_slowlog}, {"cluster", -2, false, handle_cluster},
+    {"acl", -2, false, handle_acl},         {NULL, 0, false, NULL},
+};
+
+const struct resp_handler RESP_CLOCK_HANDLERS[] = {
     {"weir.clock", -1, false, handle_clock},
     {NULL, 0, false, NULL},
 };

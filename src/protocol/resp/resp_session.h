@@ -45,10 +45,18 @@ struct resp_question {
     bool is_beyond; // CL.THROTTLE asked for more than any cost can say: it never fits
 };
 
+/* The limit of CL.THROTTLE. */
+struct resp_throttle_numbers {
+    int64_t max_burst, count, period_s;
+};
+
 /* A worker's working memory. Questions gather here until the batch is full, another command comes
  * or the input ends. */
 struct resp_batch {
     size_t count;
+    size_t rule_count;                     // questions in a row under one limit share their rule
+    struct bytes limit_text;               // what rules[rule_count - 1] was made from: this,
+    struct resp_throttle_numbers throttle; // or, where that has no bytes, these
     struct weir_request requests[RESP_BATCH_COUNT_MAX];
     struct weir_decision decisions[RESP_BATCH_COUNT_MAX];
     struct weir_detail details[RESP_BATCH_COUNT_MAX];
@@ -90,12 +98,13 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
 extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
 extern const struct resp_handler RESP_KEY_HANDLERS[];
 extern const struct resp_handler RESP_SERVER_HANDLERS[];
+extern const struct resp_handler RESP_CLOCK_HANDLERS[]; // with --test-clock only
 
-/* All tables, decisions included; the last is NULL. */
-extern const struct resp_handler *const RESP_HANDLERS[];
+/* All tables that this server has, decisions included; the last is NULL. */
+const struct resp_handler *const *resp_tables(const struct service *service);
 
 /* The handler of a command by its name, in any case; NULL if there is none. */
-const struct resp_handler *resp_find_handler(struct bytes name);
+const struct resp_handler *resp_find_handler(const struct service *service, struct bytes name);
 
 /* Finds and calls a subcommand: the second argument. */
 void resp_handle_subcommand(struct resp_call *call, const char *name,

@@ -39,7 +39,9 @@ void resp_write_bulk_text(struct buffer *output, const char *text)
 
 void resp_write_simple(struct buffer *output, const char *text)
 {
-    buffer_printf(output, "+%s\r\n", text);
+    buffer_append(output, "+", 1);
+    buffer_append_text(output, text);
+    buffer_append(output, "\r\n", 2);
 }
 
 void resp_write_null(struct buffer *output, int version)

@@ -16,26 +16,56 @@ enum { RESP_INTEGER_BYTES_MAX = 23 }; // ":-9223372036854775808\r\n"
 /* Two digits at a time: "00" .. "99". */
 extern const char RESP_DIGIT_PAIRS[201];
 
+/* How many decimal digits a value has: from its bits, by 10^n ~ 2^(n * 4096/1233), put right by one
+ * comparison. */
+static inline unsigned resp_digit_count(uint64_t value)
+{
+    static const uint64_t POWERS[20] = {
+        0, // so that zero has one digit
+        UINT64_C(10),
+        UINT64_C(100),
+        UINT64_C(1000),
+        UINT64_C(10000),
+        UINT64_C(100000),
+        UINT64_C(1000000),
+        UINT64_C(10000000),
+        UINT64_C(100000000),
+        UINT64_C(1000000000),
+        UINT64_C(10000000000),
+        UINT64_C(100000000000),
+        UINT64_C(1000000000000),
+        UINT64_C(10000000000000),
+        UINT64_C(100000000000000),
+        UINT64_C(1000000000000000),
+        UINT64_C(10000000000000000),
+        UINT64_C(100000000000000000),
+        UINT64_C(1000000000000000000),
+        UINT64_C(10000000000000000000),
+    };
+    unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
+    unsigned estimate = bits * 1233 >> 12;
+    return estimate + (value >= POWERS[estimate]);
+}
+
 /* Writes the digits of `value`; returns where they end. */
 static inline char *resp_put_digits(char *to, uint64_t value)
 {
-    char reversed[20];
-    size_t at = sizeof reversed;
+    char *end = to + resp_digit_count(value);
+    char *at = end;
     while (value >= 100) {
         at -= 2;
-        memcpy(reversed + at, RESP_DIGIT_PAIRS + 2 * (value % 100), 2);
+        memcpy(at, RESP_DIGIT_PAIRS + 2 * (value % 100), 2);
         value /= 100;
     }
     if (value >= 10) {
-        at -= 2;
-        memcpy(reversed + at, RESP_DIGIT_PAIRS + 2 * value, 2);
+        memcpy(to, RESP_DIGIT_PAIRS + 2 * value, 2);
     } else {
-        reversed[--at] = (char)('0' + value);
+        *to = (char)('0' + value);
     }
-    memcpy(to, reversed + at, sizeof reversed - at);
-    return to + (sizeof reversed - at);
+    return end;
 }
 
+/* ":12\r\n" */
 static inline char *resp_put_integer(char *to, int64_t value)
 {
     *to++ = ':';
@@ -43,9 +73,8 @@ static inline char *resp_put_integer(char *to, int64_t value)
         *to++ = '-';
     }
     to = resp_put_digits(to, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
-    *to++ = '\r';
-    *to++ = '\n';
-    return to;
+    memcpy(to, "\r\n", 2);
+    return to + 2;
 }
 
 static inline char *resp_put_text(char *to, const char *text, size_t length)

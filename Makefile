@@ -37,7 +37,7 @@ tsan: ## all tests under ThreadSanitizer
 fuzz: ## fuzz every parser for FUZZ_SECONDS=60 each
 	@scripts/fuzz.sh
 
-mutants: ## break the table on purpose, and see the tests notice
+mutants: ## break weir on purpose, one way at a time, and see the tests notice
 	@scripts/mutants.sh
 
 format: ## clang-format every C file

@@ -330,12 +330,12 @@ static void run_load(struct loop *loop)
     }
 }
 
-/* Waits for the answers that are still on their way. */
+/* Waits for the answers that are still on their way, after an interrupt too. */
 static void run_drain(struct loop *loop)
 {
     uint64_t now_ns = monotonic_now_ns();
     uint64_t until_ns = now_ns + loop->plan->drain_ns;
-    while (loop->in_flight > 0 && now_ns < until_ns && !is_stopped(loop->plan)) {
+    while (loop->in_flight > 0 && now_ns < until_ns) {
         wait_for_events(loop, now_ns, until_ns);
         now_ns = monotonic_now_ns();
     }

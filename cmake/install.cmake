@@ -19,3 +19,5 @@ endforeach()
 if(EXISTS ${CMAKE_SOURCE_DIR}/weir.service)
     install(FILES weir.service DESTINATION lib/systemd/system)
 endif()
+install(FILES completions/weir.bash RENAME weir
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -651,6 +651,38 @@ def test_bench_for_people_has_the_figures(bench_server):
         assert figure in done.stdout
 
 
+# ---- Completion ----
+
+
+def completed(*words):
+    """What bash proposes for the last word."""
+    script = (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weir;'
+        ' printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    file = ROOT / "completions" / "weir.bash"
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", file, weir_binary(), *words], capture_output=True, text=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.once
+def test_bash_completes_commands_options_and_values():
+    assert completed("ta") == ["take"]
+    assert set(completed("")) == set(COMMANDS)
+    assert completed("take", "--c") == ["--cost"]
+    assert completed("show", "--c") == []
+    assert set(completed("bench", "--s")) == {"--server", "--saturate", "--skew", "--seed"}
+    assert completed("bench", "--protocol", "h") == ["http"]
+    assert completed("bench", "--command", "th") == ["throttle"]
+    assert completed("serve", "--test") == ["--test-clock"]
+    assert completed("serve", "--qu") == ["--quiet"]
+    assert completed("help", "expl") == ["explain"]
+    assert completed("take", "key", "10/s") == []
+
+
 # ---- The page ----
 
 

@@ -66,6 +66,7 @@ def test_all_that_belongs_there_is_there(prefix):
     assert {"weir", "libweir.a", "libweir.so", "libweir.so.0", "weir.pc"} <= names
     assert {"weir.1", "weir-serve.8", "libweir.3", "weir-protocol.7", "weir.service"} <= names
     assert {path.name for path in HEADERS} <= names
+    assert (prefix / "share" / "bash-completion" / "completions" / "weir").is_file()
 
 
 def test_version_of_the_package_is_that_of_the_headers(package):

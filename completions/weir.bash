@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# Completes the command line of weir in bash. It asks weir itself for its commands and options, so it
+# cannot fall behind; that takes a millisecond.
+
+_weir()
+{
+    local weir=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]}
+    local before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words
+    if ((COMP_CWORD == 1)); then
+        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+    elif [[ $before == --password-file ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+    elif [[ $before == --protocol ]]; then
+        words='resp http'
+    elif [[ $before == --command ]]; then
+        words='take can-take fill refund show throttle check ping'
+    elif [[ $command == help ]]; then
+        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+    elif [[ $current == -* ]]; then
+        words=$("$weir" "$command" --help 2>/dev/null |
+            sed -n 's/^ *\(-q, \|-h, \)\{0,1\}\(--[a-z][a-z-]*\).*/\2/p')
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+
+complete -F _weir weir

@@ -16,7 +16,8 @@ enum {
     PICTURE_ROWS = 8,
     PICTURE_COLUMNS = 40,
     WINDOW_COUNT_MAX = 5,
-    STRICT_COUNT_MAX = 2
+    STRICT_COUNT_MAX = 2,
+    RATE_LENGTH_SHOWN = 20 // a longer fraction helps nobody
 };
 
 /* Windows worth a line: the limit's own period, and those that people think in. */
@@ -171,34 +172,54 @@ static void say_strict(const struct explanation *e)
     }
 }
 
+enum { SPAN_TEXT_MAX = 2 * DURATION_TEXT_MAX };
+
+/* "10 ms", "1000/7 ms (about 143 ms)". */
+static void print_span(const struct weir_amount *ns, char text[SPAN_TEXT_MAX])
+{
+    char exact[DURATION_TEXT_MAX];
+    char about[DURATION_TEXT_MAX];
+    bool is_fraction = strchr(duration_print_exact(ns, exact), '/') != NULL;
+    (void)duration_print_up(amount_ceil(ns), about);
+    (void)snprintf(text, SPAN_TEXT_MAX, is_fraction ? "%s (about %s)" : "%s", exact, about);
+}
+
+static void say_waits(const struct explanation *e)
+{
+    char interval[DURATION_TEXT_MAX];
+    char drain[DURATION_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    (void)printf("  waits       at most ");
+    if (e->config.capacity_micro > WEIR_UNIT) {
+        (void)printf("%s for a take of 1, ", duration_print_exact(&e->interval_ns, interval));
+    }
+    (void)printf("%s for a take of %s; more than that never passes\n",
+                 duration_print_exact(&e->drain_ns, drain),
+                 print_micro(e->config.capacity_micro, capacity));
+}
+
 static void explain_in_words(const struct explanation *e)
 {
     struct colours colours = colours_of_output();
     char count[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
-    char interval[DURATION_TEXT_MAX];
-    char drain[DURATION_TEXT_MAX];
+    char interval[SPAN_TEXT_MAX];
+    char drain[SPAN_TEXT_MAX];
     char rate[WEIR_AMOUNT_TEXT_MAX];
     (void)print_micro(e->config.count_micro, count);
     (void)print_micro(e->config.capacity_micro, capacity);
-    (void)duration_print_exact(&e->interval_ns, interval);
-    (void)duration_print_exact(&e->drain_ns, drain);
+    print_span(&e->interval_ns, interval);
+    print_span(&e->drain_ns, drain);
     (void)weir_amount_print(&e->rate_per_s, rate);
 
     (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
     (void)printf("  drains      %s per %s: one every %s", count, e->period, interval);
-    (void)printf(strlen(rate) <= 20 ? ", %s per second in the long run\n" : "\n", rate);
+    bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
+    (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
     (void)printf("  holds       %s: so many pass at one instant, when the bucket is empty\n",
                  capacity);
     (void)printf("  empties     in %s, from full\n", drain);
-    if (e->config.capacity_micro > WEIR_UNIT) {
-        (void)printf("  waits       at most %s for a take of 1, %s for one of %s; more than that"
-                     " never passes\n",
-                     interval, drain, capacity);
-    } else {
-        (void)printf("  waits       at most %s for a take of %s; more than that never passes\n",
-                     drain, capacity);
-    }
+    say_waits(e);
     say_windows(e);
     (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
     if (e->config.on_full == WEIR_ON_FULL_ALLOW) {

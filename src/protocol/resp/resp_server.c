@@ -176,7 +176,7 @@ static void command_info(struct resp_call *call)
         if (handler != NULL) {
             write_command(call, handler);
         } else {
-            resp_write_null(call->output, call->session->version);
+            resp_write_null_array(call->output, call->session->version);
         }
     }
 }

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cache of compiled limits: whatever it holds or has dropped, it gives the same rule as compiling
+ * would. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "limiter/rule_cache.h"
+
+static struct weir_limiter *limiter;
+static struct rule_cache *cache;
+
+static int open_both(void **state)
+{
+    (void)state;
+    const struct weir_limiter_config config = {.memory_bytes = 1 << 20, .seed = {1, 2}};
+    if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK) {
+        return -1;
+    }
+    cache = rule_cache_open(limiter);
+    return cache != NULL ? 0 : -1;
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    rule_cache_close(cache);
+    weir_limiter_close(limiter);
+    return 0;
+}
+
+static void assert_same_rule(const struct weir_rule *a, const struct weir_rule *b)
+{
+    assert_memory_equal(&a->limit, &b->limit, sizeof a->limit);
+    assert_memory_equal(a->hash_key, b->hash_key, sizeof a->hash_key);
+}
+
+static void assert_right(const char *text)
+{
+    struct weir_rule cached;
+    struct weir_rule compiled;
+    assert_int_equal(weir_rule_from_text(&compiled, limiter, text, NULL), WEIR_OK);
+    assert_int_equal(rule_cache_text(cache, &cached, text, strlen(text), NULL), WEIR_OK);
+    assert_same_rule(&cached, &compiled);
+}
+
+static void test_a_text_gives_its_rule_at_first_and_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_right("10/s");
+        assert_right("10/s capacity=5");
+        assert_right("10/s on_full=allow");
+        assert_right("600/min capacity=10");
+    }
+}
+
+static void test_many_texts_push_each_other_out(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 1; i < 10000; i++) {
+            char text[64];
+            (void)snprintf(text, sizeof text, "%d/s capacity=%d", i, i % 7 + 1);
+            assert_right(text);
+        }
+    }
+}
+
+static void test_a_long_text_is_compiled_each_time(void **state)
+{
+    (void)state;
+    char text[WEIR_LIMIT_TEXT_MAX + 2];
+    for (size_t length = 44; length <= WEIR_LIMIT_TEXT_MAX; length++) {
+        memset(text, ' ', length);
+        memcpy(text, "10/s", 4);
+        memcpy(text + length - 10, "capacity=7", 10);
+        text[length] = '\0';
+        assert_right(text);
+        assert_right(text);
+    }
+}
+
+static void test_a_refused_text_stays_refused(void **state)
+{
+    (void)state;
+    struct weir_rule rule;
+    struct weir_error error;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rule_cache_text(cache, &rule, "10/x", 4, &error), WEIR_E_SYNTAX);
+        assert_int_equal(error.offset, 3);
+        assert_int_equal(rule_cache_text(cache, &rule, "", 0, &error), WEIR_E_SYNTAX);
+        assert_int_equal(rule_cache_text(cache, &rule, "1/s capacity=3155760001", 23, &error),
+                         WEIR_E_RANGE);
+        assert_int_equal(error.offset, 13);
+    }
+    char text[WEIR_LIMIT_TEXT_MAX + 1];
+    memset(text, ' ', sizeof text);
+    assert_int_equal(rule_cache_text(cache, &rule, text, sizeof text, &error), WEIR_E_RANGE);
+}
+
+static void test_a_text_is_as_long_as_it_is(void **state)
+{
+    (void)state;
+    struct weir_rule rule;
+    assert_right("10/s capacity=51");
+    assert_int_equal(rule_cache_text(cache, &rule, "10/s capacity=51", 15, NULL), WEIR_OK);
+    assert_int_equal(rule.limit.capacity, 5);
+    assert_int_equal(rule_cache_text(cache, &rule, "10/s\0", 5, NULL), WEIR_E_SYNTAX);
+}
+
+static void throttle(struct weir_rule *rule, uint64_t capacity, uint64_t count, uint64_t period_s)
+{
+    struct weir_error error;
+    if (rule_cache_throttle(cache, rule, capacity, count, period_s, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static void test_throttle_is_known_by_its_key_whatever_its_numbers(void **state)
+{
+    (void)state;
+    struct weir_rule one;
+    struct weir_rule two;
+    for (int i = 0; i < 2; i++) {
+        throttle(&one, 16, 30, 60);
+        throttle(&two, 1, 7, 1);
+        assert_int_equal(one.limit.capacity, 16);
+        assert_int_equal(two.limit.capacity, 1);
+        assert_int_equal(one.limit.unit_ns, UINT64_C(2000000000));
+        assert_int_equal(two.limit.denominator, 7);
+        assert_memory_equal(one.hash_key, two.hash_key, sizeof one.hash_key);
+    }
+    struct weir_rule inline_rule;
+    assert_int_equal(rule_cache_text(cache, &inline_rule, "30/min capacity=16", 18, NULL), WEIR_OK);
+    assert_memory_not_equal(inline_rule.hash_key, one.hash_key, sizeof one.hash_key);
+}
+
+static void test_throttle_numbers_at_the_edges_of_their_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t capacity, count, period_s;
+        enum weir_status status;
+    } CASES[] = {
+        {1, 1, 1, WEIR_OK},
+        {0, 1, 1, WEIR_E_RANGE},
+        {1, 0, 1, WEIR_E_RANGE},
+        {1, 1, 0, WEIR_E_RANGE},
+        {1, 1, UINT64_C(3155760000), WEIR_OK},
+        {1, 1, UINT64_C(3155760001), WEIR_E_RANGE},
+        {2, 1, UINT64_C(3155760000), WEIR_E_RANGE}, // two hundred years from full to empty
+        {WEIR_UNITS_MAX, WEIR_UNITS_MAX, 1, WEIR_OK},
+        {WEIR_UNITS_MAX + 1, WEIR_UNITS_MAX, 1, WEIR_E_RANGE},
+        {1, WEIR_UNITS_MAX + 1, 1, WEIR_E_RANGE},
+        {UINT64_MAX, UINT64_MAX, UINT64_MAX, WEIR_E_RANGE},
+        {1, UINT64_C(999999999989), 1, WEIR_OK}, // a prime: whole units are never too fine
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct weir_rule rule;
+        struct weir_error error = {0};
+        enum weir_status status = rule_cache_throttle(cache, &rule, CASES[i].capacity,
+                                                      CASES[i].count, CASES[i].period_s, &error);
+        if (status != CASES[i].status) {
+            fail_msg("case %zu: %s: %s", i, weir_status_name(status), error.message);
+        }
+        assert_true(status == WEIR_OK || error.message[0] != '\0');
+    }
+}
+
+/* A text of 24 bytes could be the bytes of three numbers; they are told apart. */
+static void test_texts_and_numbers_do_not_mix(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "10/s capacity=5         ";
+    uint64_t numbers[3];
+    struct weir_rule rule;
+    assert_int_equal(sizeof TEXT - 1, sizeof numbers);
+    memcpy(numbers, TEXT, sizeof numbers);
+    assert_right(TEXT);
+    assert_int_equal(rule_cache_throttle(cache, &rule, numbers[0], numbers[1], numbers[2], NULL),
+                     WEIR_E_RANGE);
+    assert_right(TEXT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_text_gives_its_rule_at_first_and_again),
+        cmocka_unit_test(test_many_texts_push_each_other_out),
+        cmocka_unit_test(test_a_long_text_is_compiled_each_time),
+        cmocka_unit_test(test_a_refused_text_stays_refused),
+        cmocka_unit_test(test_a_text_is_as_long_as_it_is),
+        cmocka_unit_test(test_throttle_is_known_by_its_key_whatever_its_numbers),
+        cmocka_unit_test(test_throttle_numbers_at_the_edges_of_their_ranges),
+        cmocka_unit_test(test_texts_and_numbers_do_not_mix),
+    };
+    return cmocka_run_group_tests(tests, open_both, close_both);
+}

@@ -715,7 +715,7 @@ static void test_pipelining(void **state)
 static void test_pipelined_large_questions(void **state)
 {
     (void)state;
-    enum { COUNT = 3, KEY_BYTES = 60000 };
+    enum { COUNT = 8, KEY_BYTES = 60000 };
     struct buffer stream;
     buffer_init(&stream, 1 << 20);
     for (int i = 0; i < COUNT; i++) {
@@ -730,9 +730,11 @@ static void test_pipelined_large_questions(void **state)
     }
     http1_world_feed(&world, stream.at, stream.length);
     buffer_append(&world.output, "", 1);
-    assert_has(world.output.at, "\"remaining\":9,");
-    assert_has(world.output.at, "\"remaining\":8,");
-    assert_has(world.output.at, "\"remaining\":7,");
+    for (int left = 9; left > 9 - COUNT; left--) {
+        char remaining[32];
+        (void)snprintf(remaining, sizeof remaining, "\"remaining\":%d,", left);
+        assert_has(world.output.at, remaining);
+    }
     buffer_fini(&stream);
 }
 

@@ -10,11 +10,9 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "../support/parser_cases.h"
 #include "protocol/http1/http1_parse.h"
 #include "protocol/http1/http1_query.h"
 
@@ -24,60 +22,23 @@
 
 /* ---- Running a case ---- */
 
-enum { GUARDED_BYTES = 256 * 1024 };
-
-/* Memory whose last byte is followed by a page that nobody may touch. */
-static char *guarded(void)
-{
-    static char *memory;
-    if (memory == NULL) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        memory = mmap(NULL, GUARDED_BYTES + page, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        assert_true(memory != MAP_FAILED);
-        assert_int_equal(mprotect(memory + GUARDED_BYTES, page, PROT_NONE), 0);
-    }
-    return memory;
-}
-
 struct outcome {
     enum http1_result result;
     struct http1_request request;
     size_t used;
 };
 
-/* Parses `length` bytes that end at the guard page. */
-static void parse_guarded(struct outcome *outcome, const char *text, size_t length)
-{
-    char *base = guarded() + GUARDED_BYTES - length;
-    memcpy(base, text, length);
-    outcome->result = http1_parse(&outcome->request, (struct bytes){base, length}, &outcome->used);
-}
+/* What came out when the text arrived as a whole, and what comes out in the way that is on. */
+struct ways {
+    struct outcome whole;
+    struct outcome current;
+};
 
-static struct outcome parse_whole(struct bytes text)
+static bool parse_arrived(void *context, struct bytes arrived)
 {
-    struct outcome outcome = {0};
-    parse_guarded(&outcome, text.at, text.length);
-    return outcome;
-}
-
-static struct outcome parse_split(struct bytes text, size_t at)
-{
-    struct outcome outcome = {0};
-    parse_guarded(&outcome, text.at, at);
-    if (outcome.result == HTTP1_MORE) {
-        parse_guarded(&outcome, text.at, text.length);
-    }
-    return outcome;
-}
-
-static struct outcome parse_trickle(struct bytes text)
-{
-    struct outcome outcome = {.result = HTTP1_MORE};
-    for (size_t length = 0; length <= text.length && outcome.result == HTTP1_MORE; length++) {
-        parse_guarded(&outcome, text.at, length);
-    }
-    return outcome;
+    struct outcome *outcome = &((struct ways *)context)->current;
+    outcome->result = http1_parse(&outcome->request, arrived, &outcome->used);
+    return outcome->result != HTTP1_MORE;
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)
@@ -95,17 +56,28 @@ static void assert_same(const struct outcome *a, const struct outcome *b)
     }
 }
 
-/* All ways give the same; returns what. */
+static void finish_way(void *context, size_t way)
+{
+    struct ways *ways = context;
+    if (way == 0) {
+        ways->whole = ways->current;
+    } else {
+        assert_same(&ways->whole, &ways->current);
+    }
+    ways->current = (struct outcome){.result = HTTP1_MORE};
+}
+
+/* Split at the first `split_max` bytes; all ways give the same. Returns what. */
+static struct outcome parse_ways(struct bytes text, size_t split_max)
+{
+    struct ways ways = {.current.result = HTTP1_MORE};
+    parser_case_run(&(struct parser_case){parse_arrived, finish_way, &ways}, text, split_max);
+    return ways.whole;
+}
+
 static struct outcome parse_all_ways(struct bytes text)
 {
-    struct outcome whole = parse_whole(text);
-    for (size_t at = 0; at < text.length; at++) {
-        struct outcome split = parse_split(text, at);
-        assert_same(&whole, &split);
-    }
-    struct outcome trickle = parse_trickle(text);
-    assert_same(&whole, &trickle);
-    return whole;
+    return parse_ways(text, text.length);
 }
 
 static struct bytes literal(const char *text)
@@ -255,7 +227,7 @@ static void test_notices_expect(void **state)
 {
     (void)state;
     const char *head = POST "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n";
-    struct outcome outcome = parse_whole(literal(head));
+    struct outcome outcome = parse_all_ways(literal(head));
     assert_int_equal(outcome.result, HTTP1_MORE);
     assert_true(outcome.request.expects_continue);
     assert_true(outcome.request.phase > HTTP1_IN_FIELDS);
@@ -415,7 +387,7 @@ static void test_refuses_bad_chunks(void **state)
 
 /* A text that is put together. */
 struct text {
-    char at[GUARDED_BYTES];
+    char at[PARSER_CASE_BYTES_MAX];
     size_t length;
 };
 
@@ -436,13 +408,9 @@ static void add_repeated(struct text *text, char c, size_t count)
 
 static void assert_edge(const struct text *text, unsigned status)
 {
-    struct bytes bytes = {text->at, text->length};
-    struct outcome whole = parse_whole(bytes);
-    struct outcome trickle = parse_trickle(bytes);
-    assert_int_equal(whole.result, status == 0 ? HTTP1_DONE : HTTP1_BAD);
-    assert_int_equal(whole.request.status, status);
-    assert_int_equal(trickle.result, whole.result);
-    assert_int_equal(trickle.request.status, status);
+    struct outcome outcome = parse_ways((struct bytes){text->at, text->length}, 64);
+    assert_int_equal(outcome.result, status == 0 ? HTTP1_DONE : HTTP1_BAD);
+    assert_int_equal(outcome.request.status, status);
 }
 
 static void test_request_line_has_a_limit(void **state)

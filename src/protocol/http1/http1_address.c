@@ -121,7 +121,8 @@ static bool chain_pop(struct chain *chain, struct bytes *element)
     return false;
 }
 
-/* Walks to the left while the address is a trusted proxy's. False if an element is no address. */
+/* Walks to the left while the address is a trusted proxy's, or none was found; not at all if the
+ * peer is a client. False if an element is no address. */
 static bool follow_chain(const struct service_config *config, const struct http1_incoming *incoming,
                          uint8_t address[16], bool *found)
 {
@@ -186,8 +187,7 @@ size_t http1_client_address(const struct service_config *config, struct http1_ta
     uint8_t address[16];
     bool found = session->has_address;
     memcpy(address, session->address, sizeof address);
-    bool is_proxy = !found || is_trusted(config, address);
-    if (is_proxy && http1_has(incoming->request, HTTP1_X_FORWARDED_FOR)
+    if (http1_has(incoming->request, HTTP1_X_FORWARDED_FOR)
         && !follow_chain(config, incoming, address, &found)) {
         http1_task_fail(task, 400, "X-Forwarded-For, from the right: an element is no address");
         return 0;

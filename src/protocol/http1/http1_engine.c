@@ -138,7 +138,9 @@ static enum engine_state session_feed(void *memory, struct service *service, str
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
     bool close = false;
     bool more = true;
-    assert(batch->task_count == 0 && batch->question_count == 0);
+    assert(batch->task_count == 0);
+    assert(batch->question_count == 0);
+    assert(batch->room_used == 0);
     *used = 0;
     while (more && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
         more = gather(session, service, input, used, &close);

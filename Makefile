@@ -46,6 +46,7 @@ format: ## clang-format every C file
 install: ## install under PREFIX=/usr/local (DESTDIR=)
 	@scripts/build.sh release
 	@cmake --install build/release --prefix "$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # so that programs find libweir.so
 
 uninstall: ## remove what `make install` installed
 	@scripts/uninstall.sh

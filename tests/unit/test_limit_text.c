@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "weir/limit.h"
 
@@ -420,6 +422,42 @@ static void test_prefixes_are_read_to_their_end_only(void **state)
     }
 }
 
+/* Texts that end where the page does: the next byte may not even be looked at. */
+static void test_texts_are_not_read_beyond_their_end(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {"10/s",
+                                        "10/",
+                                        "10",
+                                        "bucket",
+                                        "bucket ",
+                                        "10/s capacity",
+                                        "10/s capacity=",
+                                        "10/s capacity=1.",
+                                        "10/s on_full=allow",
+                                        "1.25"};
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages =
+        mmap(NULL, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page_bytes, page_bytes, PROT_NONE), 0);
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        struct weir_limit_config config;
+        struct weir_error near_error = {0};
+        struct weir_error error = {0};
+        uint64_t cost_micro;
+        size_t length = strlen(TEXTS[i]);
+        char *text = pages + page_bytes - length;
+        memcpy(text, TEXTS[i], length);
+        enum weir_status status = weir_limit_parse(&config, text, length, &near_error);
+        assert_int_equal(status, weir_limit_parse(&config, TEXTS[i], length, &error));
+        assert_string_equal(near_error.message, error.message);
+        status = weir_cost_parse(&cost_micro, text, length, NULL);
+        assert_int_equal(status, weir_cost_parse(&cost_micro, TEXTS[i], length, NULL));
+    }
+    assert_int_equal(munmap(pages, 2 * page_bytes), 0);
+}
+
 static void test_costs_are_decimals_with_six_places(void **state)
 {
     (void)state;
@@ -486,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_a_config_out_of_range_is_not_compiled),
         cmocka_unit_test(test_a_text_that_does_not_fit_is_cut),
         cmocka_unit_test(test_prefixes_are_read_to_their_end_only),
+        cmocka_unit_test(test_texts_are_not_read_beyond_their_end),
         cmocka_unit_test(test_costs_are_decimals_with_six_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Limits and costs as text: what is accepted prints as a text of the same limit, and that text is its
+ * own; what is not accepted is explained, at a place within the text. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weir/limit.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+static void check_explained(const struct weir_error *error, size_t size)
+{
+    size_t length = strlen(error->message);
+    require(length > 0 && length < WEIR_ERROR_TEXT_MAX - 1);
+    require(error->offset <= size);
+}
+
+static void check_printed(const struct weir_limit_config *config)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    char again[WEIR_LIMIT_TEXT_MAX];
+    struct weir_limit_config read;
+    struct weir_limit one;
+    struct weir_limit two;
+    require(weir_limit_init(&one, config, NULL) == WEIR_OK);
+    require(weir_limit_print(config, text, sizeof text) == WEIR_OK);
+    require(weir_limit_parse(&read, text, strlen(text), NULL) == WEIR_OK);
+    require(weir_limit_init(&two, &read, NULL) == WEIR_OK);
+    require(memcmp(&one, &two, sizeof one) == 0); // all integers, no padding
+    require(weir_limit_print(&read, again, sizeof again) == WEIR_OK);
+    require(strcmp(text, again) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weir_limit_config config;
+    struct weir_error error;
+    uint64_t cost_micro;
+    char *text = malloc(size > 0 ? size : 1); // no NUL: a sanitizer sees the first byte beyond
+    require(text != NULL);
+    memcpy(text, data, size);
+    if (weir_limit_parse(&config, text, size, &error) == WEIR_OK) {
+        check_printed(&config);
+    } else {
+        check_explained(&error, size);
+    }
+    if (weir_cost_parse(&cost_micro, text, size, &error) == WEIR_OK) {
+        require(cost_micro <= WEIR_COST_MAX);
+    } else {
+        check_explained(&error, size);
+    }
+    free(text);
+    return 0;
+}

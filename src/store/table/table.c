@@ -330,15 +330,15 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
     struct stripe *stripe = stripe_of(table, hash);
     struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
     struct found found;
-    if (request->operation == WEIR_REFUND || request->operation == WEIR_RESET) {
-        /* What moves a state back must not move it to before a reuse: see the contract above. */
-        uint64_t reused_at_ns = latest_reuse(stripe);
-        now_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
-    }
+    bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
     for (;;) {
         bool is_found = find(table, hash, home, &found);
-        if (!is_found) {
-            found.seen = (struct weir_bucket){latest_reuse(stripe), 0};
+        if (!is_found || moves_back) {
+            /* After the search: no earlier than the reuse that gave a found bucket its slot. What moves
+             * a state back must not move it to before that: see the contract above. */
+            uint64_t reused_at_ns = latest_reuse(stripe);
+            now_ns = moves_back && now_ns < reused_at_ns ? reused_at_ns : now_ns;
+            found.seen = is_found ? found.seen : (struct weir_bucket){reused_at_ns, 0};
         }
         struct outcome outcome = apply(found.seen, request, &charge, now_ns);
         bool is_change = changes(found.seen, request, outcome);

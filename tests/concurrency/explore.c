@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Walks through every interleaving of a few operations in the real src/store/table/table.c.
+ *
+ *     explore [FAMILY] [EVERY]     EVERY 0: all scripts of it; 1: its ordinary share; n: an n-th of that
+ *
+ * Grain: one access to shared memory (the functions of sync/atomic.h and sync/mutex.h) is one step;
+ * between steps any thread may run. Sequential consistency: reorderings that the orders of those
+ * accesses allow are not explored.
+ *
+ * Reduction, all of it:
+ *   - Equal states are visited once. A state is the shared memory, and for each thread its place: which
+ *     operation, and all that it saw since that began (what it does next is a function of these),
+ *     and the set of guesses about the past (explore_model.c). States are compared by a digest of
+ *     128 bits.
+ *   - Steps that commute with all steps of other threads are taken with the step before
+ *     (explore_memory.c names them, and checks that they are what they are taken for).
+ * Threads are run by replaying what they saw (explore_memory.c), so a state is copied and put back as
+ * plain memory. */
+#include "explore.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/table/siphash.h"
+#include "weir/clock.h"
+
+const struct script *script;
+struct world world;
+struct table table;
+int running;
+
+/* The path to the present state. */
+static struct world saved[DEPTH_MAX];
+static int path[DEPTH_MAX];
+static int depth;
+static jmp_buf given_up;
+
+static uint64_t script_count, state_count, step_count;
+static uint64_t salt; // one per script: states of different scripts are different
+static double schedule_count;
+
+/* What the table needs beside its memory: keys are their own hashes, and the clock is not read. */
+uint64_t siphash13(const uint64_t key[2], const void *bytes, size_t length)
+{
+    uint64_t hash = 0;
+    (void)key;
+    memcpy(&hash, bytes, length);
+    return hash;
+}
+
+void siphash13_many(const struct siphash_input *inputs, uint64_t *hashes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = siphash13(inputs[i].key, inputs[i].bytes, inputs[i].length);
+    }
+}
+
+uint64_t weir_clock_now_ns(void)
+{
+    abort();
+}
+
+bool mapping_open_private(struct mapping *mapping, size_t bytes)
+{
+    (void)mapping, (void)bytes;
+    abort();
+}
+
+void mapping_close(struct mapping *mapping)
+{
+    (void)mapping;
+}
+
+static void print_operation(const struct operation *operation)
+{
+    static const char *const NAMES[] = {"take", "can_take", "fill", "refund", "show", "reset"};
+    printf(" %s(%c,%" PRIu64 ")@%" PRIu64, NAMES[operation->kind], 'A' + operation->key,
+           operation->cost, operation->now_ns);
+}
+
+static void print_script(void)
+{
+    printf("  %" PRIu64 " line(s) of %d slot(s)\n  setup:", script->line_count, TABLE_LINE_SLOTS);
+    for (int i = 0; i < script->setup_count; i++) {
+        print_operation(&script->setup[i]);
+    }
+    for (int thread = 0; thread < script->thread_count; thread++) {
+        printf("\n  thread %d:", thread);
+        for (int i = 0; i < script->operation_count; i++) {
+            print_operation(&script->operations[thread][i]);
+        }
+    }
+    printf("\n  schedule: ");
+    for (int i = 0; i < depth; i++) {
+        printf("%d", path[i]);
+    }
+    printf("%d\n", running);
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        struct weir_bucket state = line->states[i % TABLE_LINE_SLOTS];
+        printf("  slot %d: tag %" PRIx64 ", empty at %" PRIu64 ", word %" PRIx64 "\n", i,
+               line->tags[i % TABLE_LINE_SLOTS], state.empty_at_ns, state.word);
+    }
+    printf("  reused at %" PRIu64 "\n", world.shared.stripe.reused_at_ns);
+    for (int i = 0; i < world.guess_count; i++) {
+        const struct weir_bucket *buckets = world.guesses[i].buckets;
+        printf("  guess: A %" PRIu64 ", B %" PRIu64 ", C %" PRIu64 ", early %" PRIx64 "\n",
+               buckets[0].empty_at_ns, buckets[1].empty_at_ns, buckets[2].empty_at_ns,
+               world.guesses[i].is_early);
+    }
+}
+
+_Noreturn void explore_violation(const char *what)
+{
+    printf("VIOLATION: %s\n", what);
+    print_script();
+    longjmp(given_up, 1);
+}
+
+static void decide(const struct operation *operation, struct weir_decision *decision,
+                   struct weir_detail *detail)
+{
+    uint64_t hash = hash_of_key(operation->key);
+    struct weir_request request = {
+        .rule = &model_rule,
+        .key = &hash,
+        .key_len = sizeof hash,
+        .cost_micro = operation->cost * WEIR_UNIT,
+        .operation = operation->kind,
+        .detail = detail,
+    };
+    table.store.ops->decide(&table.store, &request, decision, 1, operation->now_ns);
+}
+
+static void end_operation(int thread, const struct operation *operation,
+                          const struct weir_decision *decision, const struct weir_detail *detail)
+{
+    struct fiber *fiber = &world.fibers[thread];
+    model_respond(thread, digest_answer(operation, decision, detail));
+    world.shared.failed_count += decision->verdict == WEIR_FAILED;
+    fiber->done_count++;
+    fiber->seen_count = 0;
+    fiber->seen_digest = 0;
+    if (world.shared.stripe.mutex.holder == (uint64_t)thread + 1) {
+        explore_violation("an operation that ended with the lock in its hand");
+    }
+}
+
+/* Runs a thread until its next step is made. False if it cannot run: done, or waiting for the lock. */
+static bool step(int thread)
+{
+    running = thread;
+    if (world.fibers[thread].done_count == script->operation_count) {
+        return false;
+    }
+    memory_start();
+    if (setjmp(memory_stop) == 0) {
+        struct weir_decision decision;
+        struct weir_detail detail = {0};
+        const struct operation *operation =
+            &script->operations[thread][world.fibers[thread].done_count];
+        decide(operation, &decision, &detail);
+        end_operation(thread, operation, &decision, &detail);
+    }
+    if (world.shared.stripe.mutex.holder == 0) {
+        memory_check_quiet();
+    }
+    return memory_has_stepped();
+}
+
+static void copy_world(struct world *to, const struct world *from)
+{
+    to->shared = from->shared;
+    for (int i = 0; i < THREADS_MAX; i++) {
+        const struct fiber *fiber = &from->fibers[i];
+        memcpy(&to->fibers[i], fiber, offsetof(struct fiber, seen));
+        memcpy(to->fibers[i].seen, fiber->seen, (size_t)fiber->seen_count * sizeof fiber->seen[0]);
+    }
+    to->guess_count = from->guess_count;
+    memcpy(to->guesses, from->guesses, (size_t)from->guess_count * sizeof from->guesses[0]);
+}
+
+struct digest {
+    uint64_t low, high;
+};
+
+static struct digest digest_words(struct digest digest, const void *at, size_t size)
+{
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word;
+        memcpy(&word, (const char *)at + i, sizeof word);
+        digest.low = digest_mix(digest.low, word);
+        digest.high = (digest.high ^ word) * UINT64_C(0xd6e8feb86659fd93);
+        digest.high ^= digest.high >> 32;
+    }
+    return digest;
+}
+
+static struct digest digest_world(void)
+{
+    struct digest digest = {salt, 1};
+    digest = digest_words(digest, &world.shared, sizeof world.shared);
+    for (int i = 0; i < script->thread_count; i++) {
+        digest = digest_words(digest, &world.fibers[i], offsetof(struct fiber, seen));
+    }
+    return digest_words(digest, world.guesses, (size_t)world.guess_count * sizeof world.guesses[0]);
+}
+
+/* The states that were visited, of this script and of earlier ones, and how many schedules lead from
+ * each to the end. Open addressing; grows, and is emptied when it is large. */
+struct visited {
+    struct digest digest;
+    double schedules;
+};
+
+static struct visited *visited;
+static size_t visited_room, visited_count;
+
+static struct visited *find_visited(struct digest digest)
+{
+    size_t i = digest.low & (visited_room - 1);
+    while ((visited[i].digest.low | visited[i].digest.high) != 0
+           && (visited[i].digest.low != digest.low || visited[i].digest.high != digest.high)) {
+        i = (i + 1) & (visited_room - 1);
+    }
+    return &visited[i];
+}
+
+static void make_visited(size_t room)
+{
+    visited_room = room;
+    visited_count = 0;
+    visited = calloc(room, sizeof *visited);
+    if (visited == NULL) {
+        fprintf(stderr, "explore: no memory\n");
+        exit(1);
+    }
+}
+
+static void grow_visited(void)
+{
+    struct visited *old = visited;
+    size_t old_room = visited_room;
+    size_t count = visited_count;
+    make_visited(2 * old_room);
+    for (size_t i = 0; i < old_room; i++) {
+        if ((old[i].digest.low | old[i].digest.high) != 0) {
+            *find_visited(old[i].digest) = old[i];
+        }
+    }
+    visited_count = count;
+    free(old);
+}
+
+/* Between scripts. */
+static void tidy_visited(void)
+{
+    if (visited_room == 0 || visited_count > visited_room / 4) {
+        size_t room = visited_room == 0 ? 1 << 16 : visited_room;
+        free(visited);
+        make_visited(room);
+    }
+}
+
+static void check_end(void)
+{
+    if (world.shared.stripe.mutex.holder != 0) {
+        explore_violation("the lock is held at the end");
+    }
+    if (world.shared.stripe.full_count != world.shared.failed_count) {
+        explore_violation("answers by on_full, and their count, differ");
+    }
+    model_finish();
+}
+
+/* All schedules that lead on from the present state; their number. */
+static double explore(void)
+{
+    struct digest digest = digest_world();
+    struct visited *known = find_visited(digest);
+    if ((known->digest.low | known->digest.high) != 0) {
+        return known->schedules;
+    }
+    known->digest = digest;
+    state_count++;
+    if (++visited_count > visited_room / 2) {
+        grow_visited();
+    }
+    if (depth == DEPTH_MAX) {
+        explore_violation("a schedule that does not end");
+    }
+    copy_world(&saved[depth], &world);
+    double schedules = 0;
+    bool is_stuck = true;
+    bool is_done = true;
+    for (int thread = 0; thread < script->thread_count; thread++) {
+        if (!is_stuck) {
+            copy_world(&world, &saved[depth]);
+        }
+        is_done = is_done && world.fibers[thread].done_count == script->operation_count;
+        if (step(thread)) {
+            is_stuck = false;
+            step_count++;
+            path[depth++] = thread;
+            schedules += explore();
+            depth--;
+        }
+    }
+    if (is_done) {
+        check_end();
+        schedules = 1;
+    } else if (is_stuck) {
+        explore_violation("nobody can go on");
+    }
+    find_visited(digest)->schedules = schedules;
+    return schedules;
+}
+
+/* One script, all of it. False if something is wrong. */
+static bool run(const struct script *next)
+{
+    static struct script setup;
+    memset(&world, 0, sizeof world);
+    table_init(&table, world.shared.lines, &world.shared.stripe, 1, next->line_count);
+    model_start();
+    depth = 0;
+    script_count++;
+    salt++;
+    if (setjmp(given_up) != 0) {
+        return false;
+    }
+    for (int i = 0; i < next->setup_count; i++) { // as a script of one operation
+        setup = *next;
+        setup.thread_count = setup.operation_count = 1;
+        setup.setup_count = i;
+        setup.operations[0][0] = next->setup[i];
+        script = &setup;
+        while (step(0)) {
+        }
+        memset(world.fibers, 0, sizeof world.fibers);
+    }
+    script = next;
+    tidy_visited();
+    schedule_count += explore();
+    return true;
+}
+
+void explore_report(const char *name)
+{
+    printf("lines of %d slot(s), %s: %" PRIu64 " scripts, %" PRIu64 " states, %" PRIu64
+           " steps, %.3g schedules\n",
+           TABLE_LINE_SLOTS, name, script_count, state_count, step_count, schedule_count);
+    (void)fflush(stdout);
+    script_count = state_count = step_count = 0;
+    schedule_count = 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *family = argc > 1 ? argv[1] : "all";
+    unsigned long every = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
+    return scripts_run(run, family, every) == 0 ? 0 : 1;
+}

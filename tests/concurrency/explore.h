@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The explorer: every interleaving of a few threads in the real table. README.md in this folder says
+ * what it proves; explore.c how it walks.
+ *
+ *   explore.c          the walk over all schedules
+ *   explore_memory.c   the accesses of the table, each one a step
+ *   explore_model.c    what is right: the specification, followed along each schedule
+ *   explore_scripts.c  which operations are run against each other */
+#ifndef WEIR_TESTS_EXPLORE_H
+#define WEIR_TESTS_EXPLORE_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/table/table.h"
+
+enum {
+    KEYS = 3,
+    THREADS_MAX = 3,
+    OPERATIONS_MAX = 3,
+    SETUP_MAX = 6,
+    LINES_MAX = 2,
+    SLOTS_MAX = LINES_MAX * TABLE_LINE_SLOTS,
+    STEPS_MAX = 96,    // of one operation
+    GUESSES_MAX = 192, // histories that explain what was seen so far
+    DEPTH_MAX = 480,   // of a schedule
+};
+
+/* One call: all that distinguishes it from another. */
+struct operation {
+    enum weir_operation kind;
+    int key;         // 0 .. KEYS - 1
+    uint64_t cost;   // in units
+    uint64_t now_ns; // its own reading of the clock
+};
+
+struct script {
+    uint64_t line_count; // 1 or 2
+    int setup_count;     // done one after the other, before the threads start
+    int thread_count;
+    int operation_count; // of each thread
+    struct operation setup[SETUP_MAX];
+    struct operation operations[THREADS_MAX][OPERATIONS_MAX];
+};
+
+/* What one access showed. The first `seen_count` of them, since the operation began, are all that a
+ * thread's own state depends on. */
+struct observation {
+    uint64_t low, high;
+};
+
+struct fiber {
+    int done_count; // operations
+    int seen_count;
+    uint64_t seen_digest;
+    struct observation seen[STEPS_MAX];
+};
+
+/* What the explorer itself remembers of a slot: see memory_check_swap(). */
+struct ghost {
+    uint64_t given_at_ns; // the reading at which it was last reused; 0: never
+    uint64_t highest_ns;  // the highest moment of its present bucket
+};
+
+/* The memory that threads share. */
+struct shared {
+    struct line lines[LINES_MAX];
+    struct stripe stripe;
+    struct ghost ghosts[SLOTS_MAX];
+    uint64_t failed_count; // requests answered by on_full
+};
+
+/* One way in which the operations so far may have taken effect, one after the other.
+ *   buckets   where each key's bucket stands, by the pure core
+ *   is_early  threads whose present operation took effect although it has not answered yet
+ *   answers   and what it must then answer
+ *   late_ns   provided that an operation with this reading has begun by then; 0: none */
+struct guess {
+    struct weir_bucket buckets[KEYS];
+    uint64_t answers[THREADS_MAX];
+    uint64_t late_ns[THREADS_MAX];
+    uint64_t is_early;
+};
+
+struct world {
+    struct shared shared;
+    struct fiber fibers[THREADS_MAX];
+    int guess_count;
+    struct guess guesses[GUESSES_MAX];
+};
+
+/* explore.c */
+extern const struct script *script;
+extern struct world world; // the state that is being looked at
+extern struct table table; // over world.shared
+extern int running;        // the thread whose step it is
+/* Tells what is wrong, and how it came about, and gives up this script. */
+_Noreturn void explore_violation(const char *what);
+void explore_report(const char *name); // what was visited so far
+
+/* explore_memory.c */
+void memory_start(void);       // `running` begins or goes on with its operation
+bool memory_has_stepped(void); // true if it has come farther since
+extern jmp_buf memory_stop;    // where it leaves to when its step is over
+void memory_check_quiet(void); // invariants while nobody holds the lock
+uint64_t hash_of_key(int key);
+
+/* explore_model.c. An answer is compared by its digest. */
+static inline uint64_t digest_mix(uint64_t digest, uint64_t value)
+{
+    digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ digest >> 29;
+}
+
+uint64_t digest_answer(const struct operation *operation, const struct weir_decision *decision,
+                       const struct weir_detail *detail);
+extern struct weir_rule model_rule;
+void model_start(void);
+void model_respond(int thread, uint64_t answer); // the thread's operation has answered
+void model_finish(void);                         // all have: the table agrees with some guess
+
+/* explore_scripts.c */
+/* Runs the scripts of a family ("all": of all) until one is broken. `every` thins the selection: 0
+ * takes all scripts, 1 the ordinary share, more every so many-th of that. Returns how many broke. */
+int scripts_run(bool (*run)(const struct script *script), const char *family, unsigned long every);
+
+#endif

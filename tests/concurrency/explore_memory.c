@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the table takes for shared memory. A thread is run by calling its operation from the start:
+ * accesses that it has already made give what they gave (they are replayed, and touch nothing), the
+ * next one is made and written down, and at the one after it the thread leaves by longjmp(). So no
+ * stacks are kept: a thread's state is the list of what it saw.
+ *
+ * Some accesses are glued to the one before, because they commute with everything that other
+ * threads may do (R. Lipton's movers): releasing the lock; and, while holding it, statistics and
+ * reads of words that are only written under it. That they are is checked at every write.
+ *
+ * Without the lock a tag that is not the thread's own reads as 0: the table only asks whether it is
+ * its own, and states that differ in nothing else are then equal. */
+#include <assert.h>
+
+#include "core/bucket_math.h"
+#include "explore.h"
+#include "sync/atomic.h"
+
+jmp_buf memory_stop;
+
+static int replayed_count;
+static bool has_stepped;
+
+void memory_start(void)
+{
+    replayed_count = 0;
+    has_stepped = false;
+}
+
+bool memory_has_stepped(void)
+{
+    return has_stepped;
+}
+
+/* Each key's home is the line of its number; keys 0 and 2 have equal owner bits. */
+uint64_t hash_of_key(int key)
+{
+    static const uint64_t OWNERS[KEYS] = {5, 6, 5};
+    uint64_t number = (uint64_t)key;
+    return (number + 1) << 32 | OWNERS[key] << 16 | (number & 1);
+}
+
+static bool holds_lock(void)
+{
+    return world.shared.stripe.mutex.holder == (uint64_t)running + 1;
+}
+
+static bool is_within(const void *at, const void *start, size_t size)
+{
+    return (uintptr_t)at >= (uintptr_t)start && (uintptr_t)at < (uintptr_t)start + size;
+}
+
+/* Words that are written under the lock only: all but states and lowered_from_ns. */
+static bool is_guarded(const void *at)
+{
+    for (int i = 0; i < LINES_MAX; i++) {
+        const struct line *line = &world.shared.lines[i];
+        if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced) {
+            return true;
+        }
+    }
+    return is_within(at, &world.shared.stripe, sizeof world.shared.stripe);
+}
+
+static bool is_statistic(const void *at)
+{
+    const struct stripe *stripe = &world.shared.stripe;
+    return at == &stripe->used_count || at == &stripe->reused_count || at == &stripe->full_count;
+}
+
+/* Comes to an access. True: make it now, and write down in *seen what it gave. False: it was made
+ * before, and gave *seen. Does not return if it is for a later step. */
+static bool reach(struct observation **seen, bool is_glued)
+{
+    struct fiber *fiber = &world.fibers[running];
+    if (replayed_count < fiber->seen_count) {
+        *seen = &fiber->seen[replayed_count++];
+        return false;
+    }
+    if (has_stepped && !is_glued) {
+        longjmp(memory_stop, 1);
+    }
+    if (fiber->seen_count == STEPS_MAX) {
+        explore_violation("an operation that does not end");
+    }
+    has_stepped = true;
+    *seen = &fiber->seen[fiber->seen_count++];
+    **seen = (struct observation){0, 0};
+    replayed_count++;
+    return true;
+}
+
+static void note(const struct observation *seen)
+{
+    struct fiber *fiber = &world.fibers[running];
+    fiber->seen_digest = digest_mix(digest_mix(fiber->seen_digest, seen->low), seen->high);
+}
+
+static bool is_tag(const void *at)
+{
+    for (int i = 0; i < LINES_MAX; i++) {
+        const struct line *line = &world.shared.lines[i];
+        if (is_within(at, line->tags, sizeof line->tags)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t load(const uint64_t *word)
+{
+    struct observation *seen;
+    if (reach(&seen, holds_lock() && is_guarded(word))) {
+        uint64_t own =
+            hash_of_key(script->operations[running][world.fibers[running].done_count].key);
+        bool is_foreign = !holds_lock() && is_tag(word) && *word != own;
+        seen->low = is_foreign ? 0 : *word;
+        note(seen);
+    }
+    return seen->low;
+}
+
+static void store(uint64_t *word, uint64_t value)
+{
+    struct observation *seen;
+    if (reach(&seen, holds_lock() && is_statistic(word))) {
+        if (is_guarded(word) && !holds_lock()) {
+            explore_violation("a write without the lock");
+        }
+        *word = value;
+        note(seen);
+    }
+}
+
+uint64_t load_acquire(const uint64_t *word)
+{
+    return load(word);
+}
+
+uint64_t load_relaxed(const uint64_t *word)
+{
+    return load(word);
+}
+
+void store_release(uint64_t *word, uint64_t value)
+{
+    store(word, value);
+}
+
+void store_relaxed(uint64_t *word, uint64_t value)
+{
+    store(word, value);
+}
+
+bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next)
+{
+    struct observation *seen;
+    if (reach(&seen, false)) {
+        seen->low = *word;
+        seen->high = *word == *expected;
+        *word = seen->high != 0 ? next : *word;
+        note(seen);
+    }
+    *expected = seen->low;
+    return seen->high != 0;
+}
+
+/* The invariants that the contract of table.c rests on, when a state changes. */
+static void check_swap(const struct weir_bucket *state, struct weir_bucket before,
+                       struct weir_bucket after)
+{
+    int slot = 0;
+    while (&world.shared.lines[slot / TABLE_LINE_SLOTS].states[slot % TABLE_LINE_SLOTS] != state) {
+        slot++;
+        assert(slot < SLOTS_MAX);
+    }
+    struct ghost *ghost = &world.shared.ghosts[slot];
+    bool is_given = ((before.word ^ after.word) & BUCKET_OWNER_MASK) != 0;
+    bool is_reused =
+        is_given && world.shared.lines[slot / TABLE_LINE_SLOTS].tags[slot % TABLE_LINE_SLOTS] != 0;
+    if (is_given && !holds_lock()) {
+        explore_violation("a slot given away without the lock");
+    }
+    if (is_reused && after.empty_at_ns <= ghost->highest_ns) {
+        explore_violation("a slot reused at a moment that its former bucket had");
+    }
+    if (is_reused) {
+        ghost->given_at_ns = after.empty_at_ns;
+    }
+    if (!is_given && after.empty_at_ns < ghost->given_at_ns) {
+        explore_violation("a bucket moved back to before it was given its slot");
+    }
+    bool is_higher = is_given || after.empty_at_ns > ghost->highest_ns;
+    ghost->highest_ns = is_higher ? after.empty_at_ns : ghost->highest_ns;
+}
+
+bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected, struct weir_bucket next)
+{
+    struct observation *seen;
+    if (reach(&seen, false)) {
+        seen->low = bucket->empty_at_ns == expected.empty_at_ns && bucket->word == expected.word;
+        if (seen->low != 0) {
+            check_swap(bucket, expected, next);
+            *bucket = next;
+        }
+        note(seen);
+    }
+    return seen->low != 0;
+}
+
+struct weir_bucket load_bucket(const struct weir_bucket *bucket)
+{
+    struct observation *seen;
+    if (reach(&seen, false)) {
+        *seen = (struct observation){bucket->empty_at_ns, bucket->word};
+        note(seen);
+    }
+    return (struct weir_bucket){seen->low, seen->high};
+}
+
+void mutex_lock(struct mutex *mutex)
+{
+    struct observation *seen;
+    struct fiber *fiber = &world.fibers[running];
+    if (replayed_count == fiber->seen_count && mutex->holder != 0) {
+        longjmp(memory_stop, 1); // not now
+    }
+    if (reach(&seen, false)) {
+        mutex->holder = (uint64_t)running + 1;
+        note(seen);
+    }
+}
+
+void mutex_unlock(struct mutex *mutex)
+{
+    struct observation *seen;
+    if (reach(&seen, true)) {
+        if (!holds_lock()) {
+            explore_violation("a lock released by another thread");
+        }
+        mutex->holder = 0;
+        note(seen);
+    }
+}
+
+void memory_check_quiet(void)
+{
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
+        uint64_t owner = line->states[i % TABLE_LINE_SLOTS].word & BUCKET_OWNER_MASK;
+        if (tag != 0 && owner != table_owner_of(tag)) {
+            explore_violation("a slot whose owner bits are not its tag's");
+        }
+        for (int j = 0; j < i && tag != 0; j++) {
+            if (world.shared.lines[j / TABLE_LINE_SLOTS].tags[j % TABLE_LINE_SLOTS] == tag) {
+                explore_violation("a key in two slots");
+            }
+        }
+    }
+}

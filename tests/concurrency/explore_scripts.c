@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which operations are run against each other. A family is an alphabet of operations and a way to
+ * begin; its scripts are all ways to give each thread so many letters, but for the order of the
+ * threads, which does not matter. Keys A and C have equal owner bits, B has others. In two lines A
+ * and C are at home in the first, B in the second, and each probes both.
+ *
+ * The limit is 3/10ns capacity=6: a unit is 3 1/3 ns, a full bucket drains in 20 ns. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "explore.h"
+
+enum { A, B, C };
+enum { LETTERS_MAX = 8 };
+
+#define TAKE(key, cost, now_ns)                                                                    \
+    {                                                                                              \
+        WEIR_TAKE, key, cost, now_ns                                                               \
+    }
+#define CAN_TAKE(key, cost, now_ns)                                                                \
+    {                                                                                              \
+        WEIR_CAN_TAKE, key, cost, now_ns                                                           \
+    }
+#define FILL(key, cost, now_ns)                                                                    \
+    {                                                                                              \
+        WEIR_FILL, key, cost, now_ns                                                               \
+    }
+#define REFUND(key, cost, now_ns)                                                                  \
+    {                                                                                              \
+        WEIR_REFUND, key, cost, now_ns                                                             \
+    }
+#define RESET(key, now_ns)                                                                         \
+    {                                                                                              \
+        WEIR_RESET, key, 0, now_ns                                                                 \
+    }
+#define SHOW(key, now_ns)                                                                          \
+    {                                                                                              \
+        WEIR_SHOW, key, 0, now_ns                                                                  \
+    }
+
+struct family {
+    const char *name;
+    uint64_t line_slots; // compiled for lines of so many slots
+    uint64_t line_count;
+    int thread_count;
+    int operation_count;
+    unsigned long share; // an ordinary run takes every so many-th script, a soak all
+    int setup_count;
+    int letter_count;
+    struct operation setup[SETUP_MAX];
+    struct operation letters[LETTERS_MAX];
+};
+
+/* clang-format off */
+
+/* One key: every mixture of what may be done to it, at readings that go back and forth. */
+#define KEY_SETUP    1, 5, {TAKE(A, 2, 100)}
+#define KEY_LETTERS  {TAKE(A, 4, 106), FILL(A, 3, 97), REFUND(A, 3, 103), RESET(A, 100), TAKE(A, 2, 100)}
+
+/* One slot that goes from A to B to C. A's first bucket drains at 113 1/3. */
+#define REUSE_SETUP   1, 5, {TAKE(A, 4, 100)}
+#define REUSE_LETTERS {TAKE(A, 2, 110), REFUND(A, 6, 100), TAKE(B, 4, 112), TAKE(C, 4, 120), REFUND(B, 4, 50)}
+#define CHAIN_SETUP   1, 4, {TAKE(A, 4, 100)}
+#define CHAIN_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 120), TAKE(C, 4, 140), RESET(C, 50)}
+
+/* Two slots, in one line or in two, for three keys. */
+#define PAIR_SETUP   1, 6, {TAKE(A, 4, 100)}
+#define PAIR_LETTERS {TAKE(A, 2, 110), CAN_TAKE(A, 4, 110), TAKE(B, 4, 120), TAKE(C, 4, 121), FILL(C, 2, 105), RESET(A, 112)}
+#define TRIO_SETUP   1, 4, {TAKE(A, 4, 100)}
+#define TRIO_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 120), TAKE(C, 4, 121), REFUND(C, 4, 105)}
+
+static const struct family FAMILIES[] = {
+    {"key-2x3", 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS},
+    {"reuse-2x3", 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS},
+    {"chain-2x3", 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS},
+    {"pair-2x3", 1, 2, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS},
+    {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
+    {"wide-2x3", 2, 2, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
+    {"key-3x2", 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS},
+    {"reuse-3x2", 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS},
+    {"pair-3x2", 1, 2, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS},
+    {"pair-3x2", 2, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS},
+};
+
+/* clang-format on */
+
+/* The number-th word of `length` letters. */
+static void spell(const struct family *family, struct operation *operations, unsigned long number)
+{
+    for (int i = 0; i < family->operation_count; i++) {
+        operations[i] = family->letters[number % (unsigned long)family->letter_count];
+        number /= (unsigned long)family->letter_count;
+    }
+}
+
+static unsigned long count_words(const struct family *family)
+{
+    unsigned long words = 1;
+    for (int i = 0; i < family->operation_count; i++) {
+        words *= (unsigned long)family->letter_count;
+    }
+    return words;
+}
+
+/* The next choice of words, none smaller than the one before. False: that was the last. */
+static bool advance(unsigned long numbers[THREADS_MAX], int thread_count, unsigned long words)
+{
+    int i = thread_count - 1;
+    while (i >= 0 && numbers[i] == words - 1) {
+        i--;
+    }
+    if (i < 0) {
+        return false;
+    }
+    numbers[i]++;
+    for (int j = i + 1; j < thread_count; j++) {
+        numbers[j] = numbers[i];
+    }
+    return true;
+}
+
+/* Runs every `every`-th script of a family. Stops at one that is broken. */
+static bool run_family(const struct family *family, bool (*run)(const struct script *script),
+                       unsigned long every)
+{
+    struct script next = {
+        .line_count = family->line_count,
+        .setup_count = family->setup_count,
+        .thread_count = family->thread_count,
+        .operation_count = family->operation_count,
+    };
+    memcpy(next.setup, family->setup, sizeof next.setup);
+    unsigned long numbers[THREADS_MAX] = {0};
+    unsigned long count = 0;
+    do {
+        if (count++ % every != 0) {
+            continue;
+        }
+        for (int thread = 0; thread < family->thread_count; thread++) {
+            spell(family, next.operations[thread], numbers[thread]);
+        }
+        if (!run(&next)) {
+            return false;
+        }
+    } while (advance(numbers, family->thread_count, count_words(family)));
+    return true;
+}
+
+int scripts_run(bool (*run)(const struct script *script), const char *name, unsigned long every)
+{
+    for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
+        const struct family *family = &FAMILIES[i];
+        bool is_asked = strcmp(name, "all") == 0 || strcmp(name, family->name) == 0;
+        unsigned long stride = every == 0 ? 1 : family->share * every;
+        if (!is_asked || family->line_slots != TABLE_LINE_SLOTS) {
+            continue;
+        }
+        if (!run_family(family, run, stride)) {
+            printf("  family %s\n", family->name);
+            return 1;
+        }
+        explore_report(family->name);
+    }
+    return 0;
+}

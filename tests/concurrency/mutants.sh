@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# mutants.sh COMPILER FOLDER: breaks a copy of table.c with each tests/mutants/table_*.patch, and sees
+# to it that the explorer notices. Fails if a patch no longer applies, or breaks nothing that counts.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+compiler=$1 folder=$2 root=$PWD
+FLAGS=(-std=c17 -O2 -D_GNU_SOURCE -Itests/concurrency/shim -Itests/concurrency -Iinclude -Isrc)
+# A family of scripts each, the quickest to find something first.
+WALKS=("1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2x3 3")
+if [ "$(uname -m)" = x86_64 ]; then FLAGS+=(-mcx16); fi
+
+rm -rf "$folder"
+mkdir -p "$folder"
+for slots in 1 2; do # all but the table
+    for source in tests/concurrency/explore*.c src/core/*.c; do
+        "$compiler" "${FLAGS[@]}" -DTABLE_LINE_SLOTS=$slots -c "$source" \
+            -o "$folder/$(basename "$source" .c).$slots.o"
+    done
+done
+
+# caught FOLDER: true if a walk through the table there finds something.
+caught() {
+    local walk slots family every
+    for slots in 1 2; do
+        "$compiler" "${FLAGS[@]}" -w -DTABLE_LINE_SLOTS=$slots "$1/src/store/table/table.c" \
+            "$folder"/*.$slots.o -o "$1/explore_$slots"
+    done
+    for walk in "${WALKS[@]}"; do
+        read -r slots family every <<<"$walk"
+        if ! "$1/explore_$slots" "$family" "$every" >"$1/walk.log"; then
+            grep -q VIOLATION "$1/walk.log" || return 1 # it crashed: that is not noticing
+            return 0
+        fi
+    done
+    return 1
+}
+
+missed=0
+for patch in "$root"/tests/mutants/table_*.patch; do
+    name=$(basename "$patch" .patch)
+    mkdir -p "$folder/$name/src/store/table"
+    cp src/store/table/table.c "$folder/$name/src/store/table/"
+    # Not as a part of the repository that the folder lies in.
+    GIT_CEILING_DIRECTORIES=$folder git -C "$folder/$name" apply -C1 "$patch"
+    if caught "$folder/$name"; then
+        printf 'caught  %-28s %s\n' "$name" "$(grep -m1 VIOLATION "$folder/$name/walk.log")"
+    else
+        printf 'MISSED  %-28s %s\n' "$name" "$(head -n 1 "$patch")"
+        missed=1
+    fi
+done
+exit $missed

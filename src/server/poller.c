@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
-#include <unistd.h>
 
 static const uint32_t READABLE = EPOLLIN | EPOLLRDHUP | EPOLLET;
 static const uint32_t WRITABLE = EPOLLOUT | EPOLLET;
@@ -13,12 +12,6 @@ bool poller_open(struct poller *poller)
 {
     poller->fd = epoll_create1(EPOLL_CLOEXEC);
     return poller->fd >= 0;
-}
-
-void poller_close(struct poller *poller)
-{
-    (void)close(poller->fd);
-    poller->fd = -1;
 }
 
 static bool control(struct poller *poller, int operation, int fd, uint32_t events,

@@ -32,7 +32,6 @@ struct poller {
 
 /* Single owner, all of these; false with errno if the system refuses. */
 bool poller_open(struct poller *poller);
-void poller_close(struct poller *poller);
 
 bool poller_add_wake(struct poller *poller, int fd, struct source *source);
 bool poller_add_listener(struct poller *poller, int fd, struct source *source, bool is_shared);

@@ -2,11 +2,13 @@
 
 import json
 import os
+import pty
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -115,6 +117,41 @@ def test_it_restarts_on_the_same_port_after_traffic():
         idle.close()
 
 
+def test_it_listens_at_ipv6_where_there_is_any():
+    arguments = ["--http", "[::1]:0", "--resp", "off"]
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        code, said = refused_start(*arguments)
+        assert code == 3 and "[::1]" in said
+        return
+    with WeirServer(*arguments) as server:
+        assert server.addresses["http"] == [f"[::1]:{server.http_port}"]
+        assert get(f"http://[::1]:{server.http_port}/healthz")
+
+
+def test_a_person_at_a_terminal_gets_a_banner():
+    ours, theirs = pty.openpty()
+    server = subprocess.Popen(
+        [weir_binary(), "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"], stderr=theirs
+    )
+    os.close(theirs)
+    said = b""
+    while b"Ctrl-C" not in said:
+        said += os.read(ours, 4096)
+    server.send_signal(signal.SIGINT)
+    assert server.wait(DEADLINE_S) == 0
+    os.close(ours)
+    assert b"RESP" in said and b"take alice 10/s --server 127.0.0.1:" in said
+    assert b"forgotten at exit" in said
+
+
+def test_more_connections_than_files_are_fewer_and_said():
+    with WeirServer("--max-connections", 16_000_000) as server:
+        assert "ulimit" in server.wait_for_log("max_connections wanted=")
+        assert metric(server, "weir_connections_max") < 16_000_000
+
+
 # ---- passwords ----
 
 
@@ -210,30 +247,43 @@ def test_it_tells_the_service_manager_when_it_is_ready_and_when_it_stops(tmp_pat
             assert receiver.recv(4096).startswith(b"READY=1")
             server.signal(signal.SIGTERM)
             assert receiver.recv(4096) == b"STOPPING=1"
+            assert server.wait() == 0
 
 
-def test_it_takes_sockets_over(tmp_path):
-    """Socket activation: fds from 3, named; the default addresses are not opened then."""
+def activated(sockets, names):
+    """A server that finds these sockets from fd 3 on, as a service manager hands them over."""
+    script = (
+        "import os, sys\n"
+        f"for at, fd in enumerate({[one.fileno() for one in sockets]}):\n"
+        "    os.dup2(fd, 100 + at)\n"
+        f"for at in range({len(sockets)}):\n"
+        "    os.dup2(100 + at, 3 + at)\n"
+        f"os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='{len(sockets)}',"
+        f" LISTEN_FDNAMES='{names}')\n"
+        "os.execv(sys.argv[1], [sys.argv[1], 'serve'])\n"
+    )
+    server = WeirServer(pass_fds=[one.fileno() for one in sockets])
+    server.command_line = lambda: [sys.executable, "-c", script, weir_binary()]
+    return server
+
+
+def test_it_takes_sockets_over():
+    """The default addresses are not opened then, and the sockets go on listening afterwards."""
     with socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(
         ("127.0.0.1", 0)
     ) as resp:
-        script = (
-            "import os, sys\n"
-            f"os.dup2({http.fileno()}, 100), os.dup2({resp.fileno()}, 101)\n"
-            "os.dup2(100, 3), os.dup2(101, 4)\n"
-            "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2',"
-            " LISTEN_FDNAMES='http:resp')\n"
-            "os.execv(sys.argv[1], [sys.argv[1], 'serve'])\n"
-        )
-        server = WeirServer(pass_fds=(http.fileno(), resp.fileno()))
-        server.command_line = lambda: [sys.executable, "-c", script, weir_binary()]
-        with server:
+        with activated([http, resp], "http:resp") as server:
             assert server.http_port == http.getsockname()[1]
             assert ping(resp.getsockname()) == "PONG"
             assert get(server.http_url + "/healthz")
             server.stop()
-        # The service manager goes on listening: whoever comes now waits for the next server.
+        # Whoever comes now waits for the next server.
         socket.create_connection(http.getsockname()).close()
+
+
+def test_what_does_not_listen_is_not_taken_over():
+    with socket.socket() as silent, pytest.raises(RuntimeError, match="exited 3(.|\n)*fd 3"):
+        activated([silent], "resp").start()
 
 
 def test_sockets_of_another_process_are_left_alone():
@@ -312,7 +362,7 @@ def never_reading_client(server):
     request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n"
     client.setblocking(False)
     try:
-        for _ in range(200):
+        for _ in range(20):
             client.sendall(request * 100)
     except BlockingIOError:
         pass
@@ -336,6 +386,42 @@ def test_the_end_waits_for_a_client_only_so_long():
         client = never_reading_client(server)
         assert server.stop() == 0
         client.close()
+
+
+def read_slowly_but_all(client):
+    client.setblocking(True)
+    client.settimeout(DEADLINE_S)
+    received = bytearray()
+    while data := client.recv(100_000):
+        received += data
+    return received
+
+
+def test_a_client_that_is_slow_gets_what_it_is_owed_before_the_end():
+    with WeirServer("--drain-timeout", "1h", "--threads", 1) as server:
+        client = never_reading_client(server)
+        server.signal(signal.SIGTERM)
+        server.wait_for_log("draining")
+        received = read_slowly_but_all(client)
+        client.close()
+        assert server.wait() == 0
+    assert received.startswith(b"HTTP/1.1 200") and received.endswith(b"\n")
+    assert received.count(b"HTTP/1.1 200") == received.count(b"\nprocess_start_time_seconds ")
+
+
+def test_the_last_answer_of_a_full_connection_arrives():
+    """The engine wants to close while earlier answers still wait for room in the socket."""
+    request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\n"
+    stream = (request + b"\r\n") * 3000 + request + b"Connection: close\r\n\r\n"
+    with WeirServer("--threads", 1) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.http_port))
+        sender = threading.Thread(target=client.sendall, args=(stream,))
+        sender.start()
+        wait_until(lambda: buffers_bytes(server) > 0, "answers that wait")
+        received = read_slowly_but_all(client)
+        sender.join()
+    assert received.count(b"\nprocess_start_time_seconds ") == 3001
 
 
 def test_a_second_signal_ends_at_once():

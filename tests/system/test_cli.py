@@ -610,6 +610,9 @@ def test_bench_charges_a_stalled_server_for_all_who_came():
     assert done.returncode == 3
     assert result["sent"] == result["pending"] == 1
     assert result["unsent"] == 29
+    # All thirty count, with what they had waited: the first to the end and 100 ms more.
+    assert result["latency_ns"]["max"] >= 400_000_000
+    assert result["latency_ns"]["p50"] >= 130_000_000
 
 
 def test_bench_says_when_a_server_closes():

@@ -53,8 +53,9 @@ static void say_trouble(const struct bench *bench, const struct bench_result *re
 {
     const struct tally *tally = &result->tally;
     if (tally->unsent > 0) {
-        (void)printf("  unsent  %" PRIu64 " were due while no connection had room: more"
-                     " --connections or --pipeline\n",
+        (void)printf("  unsent  %" PRIu64
+                     " were due and not sent before the end: every connection was"
+                     " full,\n          or this machine too slow\n",
                      tally->unsent);
     }
     if (tally->pending > 0) {

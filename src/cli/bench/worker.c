@@ -330,6 +330,20 @@ static void run_load(struct loop *loop)
     }
 }
 
+/* Requests without an answer have waited until now, at least: left out, they would flatter. */
+static void count_pending(struct loop *loop, uint64_t now_ns)
+{
+    struct worker *worker = loop->worker;
+    for (uint64_t i = 0; i < worker->connection_count; i++) {
+        const struct connection *connection = &worker->connections[i];
+        for (uint64_t j = 0; j < connection->in_flight; j++) {
+            uint64_t slot = (connection->oldest + j) % loop->plan->pipeline;
+            histogram_record(&worker->latency, now_ns - connection->due_ns[slot]);
+        }
+    }
+    count(&worker->tally.pending, loop->in_flight);
+}
+
 /* Waits for the answers that are still on their way, after an interrupt too. */
 static void run_drain(struct loop *loop)
 {
@@ -339,20 +353,22 @@ static void run_drain(struct loop *loop)
         wait_for_events(loop, now_ns, until_ns);
         now_ns = monotonic_now_ns();
     }
-    count(&loop->worker->tally.pending, loop->in_flight);
+    count_pending(loop, now_ns);
 }
 
-/* What was due and never got onto a connection. */
+/* What was due and never got onto a connection: it too waited until now, at least. */
 static void count_unsent(struct loop *loop)
 {
     struct plan *plan = loop->plan;
+    struct worker *worker = loop->worker;
     uint64_t now_ns = monotonic_now_ns();
-    uint64_t unsent = 0;
-    while (plan->rate != NULL && next_due_ns(loop, now_ns) <= now_ns) {
-        unsent++;
-        advance(loop);
+    if (plan->rate == NULL) {
+        return;
     }
-    count(&loop->worker->tally.unsent, unsent);
+    for (uint64_t due_ns; (due_ns = next_due_ns(loop, now_ns)) <= now_ns; advance(loop)) {
+        histogram_record(&worker->latency, now_ns - due_ns);
+        count(&worker->tally.unsent, 1);
+    }
 }
 
 static bool loop_init(struct loop *loop, struct worker *worker)

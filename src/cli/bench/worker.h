@@ -43,7 +43,7 @@ struct tally {
     uint64_t verdicts[LOAD_VERDICT_COUNT];
     uint64_t lost;    // sent, and the connection broke
     uint64_t pending; // sent, and not answered when the time was over
-    uint64_t unsent;  // due, and every connection was full until the end
+    uint64_t unsent;  // due, and not sent before the end
     uint64_t broken;  // connections
 };
 

@@ -234,7 +234,7 @@ static int run_decide(const struct command *command, enum weir_operation operati
         command_help(command);
         return CLI_DONE;
     }
-    code = server_option_complete(&decide.server, command, SERVER_DEFAULT);
+    code = server_option_complete(&decide.server, command);
     if (code == CLI_DONE) {
         struct client client;
         struct buffer request;

@@ -37,14 +37,13 @@ static int read_address(struct server_option *server, const struct command *comm
     return CLI_DONE;
 }
 
-int server_option_complete(struct server_option *server, const struct command *command,
-                           const char *address_default)
+int server_option_complete(struct server_option *server, const struct command *command)
 {
     if (server->text == NULL) {
         server->text = from_environment("WEIR_SERVER");
     }
     if (server->text == NULL) {
-        server->text = address_default;
+        server->text = SERVER_DEFAULT;
     }
     int code = read_address(server, command);
     if (code != CLI_DONE) {

@@ -22,8 +22,7 @@ struct server_option {
 
 /* Completes from the environment what was not given, reads the address and the password. Returns
  * CLI_DONE, or complains and returns another code. server_option_fini() is due in any case. */
-int server_option_complete(struct server_option *server, const struct command *command,
-                           const char *address_default);
+int server_option_complete(struct server_option *server, const struct command *command);
 void server_option_fini(struct server_option *server);
 
 /* Complains that nobody listens there, with the command that would start a server. */

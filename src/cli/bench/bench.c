@@ -316,9 +316,10 @@ static int run_bench(const struct command *command, int count, char **words)
         return CLI_DONE;
     }
     if (code == CLI_DONE) {
-        code = server_option_complete(&bench.server, command,
-                                      bench.load.protocol == LOAD_RESP ? SERVER_DEFAULT
-                                                                       : SERVER_HTTP_DEFAULT);
+        if (bench.load.protocol == LOAD_HTTP && bench.server.text == NULL) {
+            bench.server.text = SERVER_HTTP_DEFAULT; // WEIR_SERVER is where RESP is
+        }
+        code = server_option_complete(&bench.server, command);
     }
     if (code == CLI_DONE) {
         code = measure(&bench);

@@ -30,7 +30,7 @@ enum {
 
 const struct option BENCH_OPTIONS[] = {
     [OPTION_SERVER] = {"server", "ADDR",
-                       "where; else WEIR_SERVER, else 127.0.0.1:6390, or 8390 for HTTP"},
+                       "where; else WEIR_SERVER, else 127.0.0.1:6390; for HTTP\n127.0.0.1:8390"},
     [OPTION_PROTOCOL] = {"protocol", "NAME", "resp, or http; resp"},
     [OPTION_COMMAND] = {"command", "NAME",
                         "take can-take fill refund show ping; throttle over RESP, check\n"

@@ -159,7 +159,7 @@ static int fail_client(const struct decide *decide, const struct client *client,
                        enum client_status status)
 {
     if (status == CLIENT_NO_SERVER) {
-        return complain_no_server(&decide->server, decide->command, client->problem);
+        return complain_no_server(&decide->server, decide->command, "--resp", client->problem);
     }
     complain(decide->command, "the server at %s: %s", decide->server.text, client->problem);
     return CLI_FAILED;

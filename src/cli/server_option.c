@@ -67,13 +67,14 @@ void server_option_fini(struct server_option *server)
 }
 
 int complain_no_server(const struct server_option *server, const struct command *command,
-                       const char *why)
+                       const char *option, const char *why)
 {
+    bool is_http = strcmp(option, "--http") == 0;
     complain(command, "no server at %s (%s); this starts one:", server->text, why);
-    if (strcmp(server->text, SERVER_DEFAULT) == 0) {
+    if (strcmp(server->text, is_http ? SERVER_HTTP_DEFAULT : SERVER_DEFAULT) == 0) {
         (void)fprintf(stderr, "    %s serve\n", program_path);
     } else {
-        (void)fprintf(stderr, "    %s serve --resp %s\n", program_path, server->text);
+        (void)fprintf(stderr, "    %s serve %s %s\n", program_path, option, server->text);
     }
     return CLI_FAILED;
 }

@@ -25,8 +25,9 @@ struct server_option {
 int server_option_complete(struct server_option *server, const struct command *command);
 void server_option_fini(struct server_option *server);
 
-/* Complains that nobody listens there, with the command that would start a server. */
+/* Complains that nobody listens there, with the command that would start a server.
+ *   option  of weir serve: "--resp" or "--http" */
 int complain_no_server(const struct server_option *server, const struct command *command,
-                       const char *why);
+                       const char *option, const char *why);
 
 #endif

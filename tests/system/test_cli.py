@@ -630,6 +630,9 @@ def test_bench_without_a_server_says_how_to_start_one():
     done = weir("bench", "--server", f"127.0.0.1:{port}")
     assert (done.returncode, done.stdout) == (3, "")
     assert f"serve --resp 127.0.0.1:{port}" in done.stderr
+    done = weir("bench", "--protocol", "http", "--server", f"127.0.0.1:{port}")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"serve --http 127.0.0.1:{port}" in done.stderr
 
 
 def test_bench_shows_what_it_has_after_an_interrupt(bench_server):

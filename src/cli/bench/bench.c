@@ -82,8 +82,9 @@ static int connect_one(struct run *run)
         client_close(&client);
         return CLI_DONE;
     }
-    if (status == CLIENT_NO_SERVER && bench->load.protocol == LOAD_RESP) {
-        (void)complain_no_server(&bench->server, bench->command, client.problem);
+    if (status == CLIENT_NO_SERVER) {
+        const char *option = bench->load.protocol == LOAD_RESP ? "--resp" : "--http";
+        (void)complain_no_server(&bench->server, bench->command, option, client.problem);
     } else {
         complain(bench->command, "connection %" PRIu64 " of %" PRIu64 " to %s: %s",
                  run->fd_count + 1, bench->connections, bench->server.text, client.problem);

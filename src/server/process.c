@@ -2,6 +2,8 @@
 #include "server/process.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -62,6 +64,29 @@ void process_usage_read(struct process_usage *usage)
     }
     usage->open_fds = count_open_fds();
     read_memory(usage);
+}
+
+bool process_hold_standard_fds(void)
+{
+    for (;;) {
+        int fd = open("/dev/null", O_RDWR); // takes the lowest that is free
+        if (fd < 0) {
+            return false;
+        }
+        if (fd > STDERR_FILENO) {
+            return close(fd) == 0;
+        }
+    }
+}
+
+size_t process_processor_count(void)
+{
+    cpu_set_t processors;
+    if (sched_getaffinity(0, sizeof processors, &processors) == 0) {
+        return (size_t)CPU_COUNT(&processors);
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN); // more than a cpu_set_t has room for
+    return online > 1 ? (size_t)online : 1;
 }
 
 uint64_t process_raise_fd_limit(void)

@@ -4,6 +4,8 @@
 #ifndef WEIR_SERVER_PROCESS_H
 #define WEIR_SERVER_PROCESS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct process_usage {
@@ -14,6 +16,14 @@ struct process_usage {
 
 /* What cannot be found out is 0. Thread-safe. */
 void process_usage_read(struct process_usage *usage);
+
+/* Opens /dev/null in place of whichever of standard input, output and error is closed: otherwise a
+ * client's socket could become fd 2, and the log go there. False if it cannot. Startup only. */
+bool process_hold_standard_fds(void);
+
+/* How many processors this process may run on: less than the machine's in a container or under
+ * taskset. At least 1. */
+size_t process_processor_count(void);
 
 /* Raises the soft limit on open files to the hard one, and returns it. Startup only. */
 uint64_t process_raise_fd_limit(void);

@@ -187,12 +187,10 @@ static void note_start(struct server *server)
     server->started_wall_s = time(NULL);
     server->log = (struct log){
         .fd = STDERR_FILENO, .level = server->options.log_level, .json = server->options.log_json};
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     server->worker_count = (size_t)server->options.thread_count;
     if (server->worker_count == 0) {
-        server->worker_count = processors < 1                  ? 1
-                               : processors > THREAD_COUNT_MAX ? THREAD_COUNT_MAX
-                                                               : (size_t)processors;
+        size_t processors = process_processor_count();
+        server->worker_count = processors < THREAD_COUNT_MAX ? processors : THREAD_COUNT_MAX;
     }
 }
 
@@ -232,8 +230,9 @@ static int serve(struct server *server)
 int server_main(int argc, char **argv)
 {
     struct server *server = calloc(1, sizeof *server);
-    if (server == NULL) {
-        (void)fprintf(stderr, "weir serve: out of memory\n");
+    if (server == NULL || !process_hold_standard_fds()) {
+        (void)fprintf(stderr, "weir serve: no memory, or no /dev/null\n");
+        free(server);
         return EXIT_FAILED;
     }
     char message[OPTIONS_MESSAGE_BYTES_MAX];

@@ -453,6 +453,27 @@ def test_every_line_of_the_json_log_is_json(password_file):
         time.strptime(event["time"][:19], "%Y-%m-%dT%H:%M:%S")
 
 
+def test_without_standard_error_the_log_goes_nowhere_else(tmp_path):
+    path = tmp_path / "weir.sock"
+    script = "import os, sys; os.closerange(0, 3); os.execv(sys.argv[1], sys.argv[1:])"
+    server = subprocess.Popen(
+        [sys.executable, "-c", script, weir_binary(), "serve", "--log-level", "debug"]
+        + ["--resp", f"unix:{path}", "--http", "off"]
+    )
+    try:
+        wait_until(path.exists, "the socket")
+        with RespClient(str(path)) as client:
+            client.socket.sendall(b"PING\r\n")
+            assert client.read_reply() == "PONG"
+            server.send_signal(signal.SIGHUP)  # says a line
+            client.socket.sendall(b"PING\r\n")
+            assert client.read_reply() == "PONG"
+            assert os.readlink(f"/proc/{server.pid}/fd/2") == "/dev/null"
+    finally:
+        server.terminate()
+        assert server.wait(DEADLINE_S) == 0
+
+
 def test_quiet_says_nothing_when_all_is_well(tmp_path):
     path = tmp_path / "weir.sock"
     server = WeirServer("--quiet", "--resp", f"unix:{path}").spawn()

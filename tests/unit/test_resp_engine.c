@@ -487,7 +487,7 @@ static void test_knows_the_test_clock(void **state)
     world.ops.test_clock_set = NULL;
     assert_answer("WEIR.CLOCK\n",
                   "-ERR unknown command 'WEIR.CLOCK', with args beginning with: \r\n");
-    assert_answer("COMMAND INFO weir.clock\n", "*1\r\n*-1\r\n");
+    assert_answer("COMMAND INFO weir.clock\n", "*1\r\n$-1\r\n");
 }
 
 static void test_answers_info(void **state)

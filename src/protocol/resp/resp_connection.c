@@ -176,8 +176,8 @@ static void handle_hello(struct resp_call *call)
         resp_fail(
             call,
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the "
-            "HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client "
-            "and select the RESP protocol version at the same time");
+            "HELLO AUTH <user> <pass> option can be used to authenticate the client and select the "
+            "RESP protocol version at the same time");
         return;
     }
     if (name.at != NULL && !set_name(call, name)) {

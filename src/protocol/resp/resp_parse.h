@@ -47,7 +47,7 @@ enum resp_result {
  * incomplete, so that a byte at a time does not cost a square. */
 struct resp_progress {
     size_t used;       // RESP_DONE
-    size_t need;       // RESP_MORE
+    size_t need;       // RESP_MORE: with fewer bytes it cannot become whole (but be bad already)
     size_t searched;   // bytes at the front that hold no end of an inline command
     const char *error; // RESP_BAD: the text of Redis, "Protocol error: .."
     char error_text[64];

@@ -36,27 +36,31 @@ static const char *const CONFIG[][2] = {
 };
 enum { CONFIG_COUNT = sizeof CONFIG / sizeof CONFIG[0] };
 
-static bool config_matches(const struct resp_call *call, size_t i)
+/* The name to answer for a setting: as it was asked for, or its own where `*` was. NULL: not asked. */
+static struct bytes config_asked_as(const struct resp_call *call, size_t i)
 {
+    bool is_all = false;
     for (size_t arg = 2; arg < call->command->arg_count; arg++) {
         struct bytes pattern = resp_arg(call, arg);
-        if (resp_word_is(pattern, "*") || resp_word_is(pattern, CONFIG[i][0])) {
-            return true;
+        if (resp_word_is(pattern, CONFIG[i][0])) {
+            return pattern;
         }
+        is_all |= resp_word_is(pattern, "*");
     }
-    return false;
+    return (struct bytes){is_all ? CONFIG[i][0] : NULL, is_all ? strlen(CONFIG[i][0]) : 0};
 }
 
 static void config_get(struct resp_call *call)
 {
     size_t count = 0;
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        count += config_matches(call, i);
+        count += config_asked_as(call, i).at != NULL;
     }
     resp_write_map(call->output, call->session->version, count);
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        if (config_matches(call, i)) {
-            resp_write_bulk_text(call->output, CONFIG[i][0]);
+        struct bytes name = config_asked_as(call, i);
+        if (name.at != NULL) {
+            resp_write_bulk(call->output, name);
             resp_write_bulk_text(call->output, CONFIG[i][1]);
         }
     }
@@ -176,7 +180,7 @@ static void command_info(struct resp_call *call)
         if (handler != NULL) {
             write_command(call, handler);
         } else {
-            resp_write_null_array(call->output, call->session->version);
+            resp_write_null(call->output, call->session->version);
         }
     }
 }
@@ -203,7 +207,7 @@ static void command_getkeys(struct resp_call *call)
 static const struct resp_handler COMMAND_HANDLERS[] = {
     {"count", 2, false, command_count},      {"list", 2, false, command_list},
     {"docs", -2, false, command_docs},       {"info", -2, false, command_info},
-    {"getkeys", -3, false, command_getkeys}, {NULL, 0, false, NULL},
+    {"getkeys", -4, false, command_getkeys}, {NULL, 0, false, NULL},
 };
 
 static void handle_command(struct resp_call *call)

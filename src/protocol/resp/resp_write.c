@@ -49,11 +49,6 @@ void resp_write_null(struct buffer *output, int version)
     buffer_append_text(output, version == 3 ? "_\r\n" : "$-1\r\n");
 }
 
-void resp_write_null_array(struct buffer *output, int version)
-{
-    buffer_append_text(output, version == 3 ? "_\r\n" : "*-1\r\n");
-}
-
 void resp_write_array(struct buffer *output, size_t count)
 {
     write_header(output, '*', count);

@@ -89,7 +89,6 @@ void resp_write_bulk(struct buffer *output, struct bytes bytes);
 void resp_write_bulk_text(struct buffer *output, const char *text);
 void resp_write_simple(struct buffer *output, const char *text); // "+OK"
 void resp_write_null(struct buffer *output, int version);
-void resp_write_null_array(struct buffer *output, int version);
 void resp_write_array(struct buffer *output, size_t count);
 void resp_write_map(struct buffer *output, int version, size_t pair_count);
 void resp_write_verbatim(struct buffer *output, int version, struct bytes text);

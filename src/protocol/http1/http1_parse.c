@@ -606,6 +606,7 @@ static enum http1_result step(struct http1_request *request, struct bytes input)
 enum http1_result http1_parse(struct http1_request *request, struct bytes input, size_t *used)
 {
     assert(input.length >= request->scanned);
+    assert(input.length <= UINT32_MAX); // places are 32 bits
     while (request->phase != HTTP1_AT_END) {
         enum http1_result result = step(request, input);
         if (result != HTTP1_DONE) {

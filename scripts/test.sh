@@ -51,8 +51,7 @@ run_preset() {
     case $1 in
         dev) in_ctest dev && in_pytest dev -m 'not soak' tests ;;
         clang) in_ctest clang ;;
-        asan) in_ctest asan && in_pytest asan -m 'not slow and not once and not soak' tests/system ;;
-        tsan) in_ctest tsan && in_pytest tsan -m 'threads' tests/system ;;
+        asan | tsan) in_ctest "$1" && in_pytest "$1" -m 'not slow and not once and not soak' tests ;;
         *) fail "no tests for preset $1" ;;
     esac
 }

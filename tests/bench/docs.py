@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""make bench-docs: writes docs/performance.md, and the figures of README.md between their markers,
+from build/bench/results.json."""
+
+import json
+import pathlib
+import re
+
+from bench import short
+from machine import ROOT
+
+INTRO = """# Performance
+
+Written by `make bench-docs` from one run of `make bench`; do not edit. How it is measured, and what
+to beware of: [tests/bench](../tests/bench/README.md).
+
+Only ratios within one run compare: absolute figures are this machine's, that day. "ns" is processor
+time of one decision in the process; "us" is processor time of the server per request, by the
+scheduler's accounting, with one worker, 50 connections and 100 000 keys unless the line says
+otherwise. A **bar** must hold in every release on every machine; an *aim* is what is known to be
+within reach.
+
+"""
+
+SECTIONS = [
+    ("In the process: one bucket", (1, 2, 3)),
+    ("In the process: many keys", (4, 5, 6, 7, 8, 9)),
+    ("The server: RESP", (10, 11, 12, 13, 14)),
+    ("The server: HTTP", (16, 17)),
+    ("Precision", (19,)),
+    ("The command, and an idle server", (32, 33)),
+]
+
+
+def number(value):
+    return f"{value:.4f}" if 0.9 < value < 1.1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def table_row(line):
+    if line["verdict"] == "no peer":
+        return f"| {line['row']} | {line['name']} | | not measured: {line['peer']} | | | |"
+    if line["row"] == 19:
+        bar = "1 ± 0.002" if "precision_bar" in line else ""
+        return (f"| 19 | {line['name']} | {line['figure']:.4f} | {line['peer']} | "
+                f"{line['ratio']:.4f} | {bar} | {line['verdict']} |")
+    bar = ""
+    if line["bar"] is not None:
+        sign = "≥" if line["at_least"] else "≤"
+        aim = f" (*{short(line['aim'])}*)" if line["aim"] is not None else ""
+        bar = f"{sign} {short(line['bar'])}{aim}"
+    return (f"| {line['row']} | {line['name']} | {number(line['figure'])} {line['unit']} | "
+            f"{line['peer']}: {number(line['peer_figure'])} | {short(line['ratio'])} | {bar} | "
+            f"{line['verdict']} |")
+
+
+def machine_text(result):
+    machine = result["machine"]
+    return (f"{machine['processor']}, {machine['cpus']} processors, {machine['memory_gib']} GiB, "
+            f"Linux {machine['kernel']}, clock source {machine['clocksource']}; "
+            f"{machine['date']}, commit {machine['commit']}, load before the run "
+            f"{machine['load_before']:.1f}.")
+
+
+def performance_page(result):
+    text = INTRO + "**This run:** " + machine_text(result) + "\n"
+    if result["quick"]:
+        text += "\nA quick trial (`QUICK=1`): too few rounds to rely on.\n"
+    for title, rows in SECTIONS:
+        lines = [line for line in result["lines"] if line["row"] in rows]
+        if lines:
+            text += f"\n## {title}\n\n| # | what | weir | beside | ratio | bar (*aim*) | |\n"
+            text += "|---|---|---|---|---|---|---|\n"
+            text += "".join(table_row(line) + "\n" for line in lines)
+    return text
+
+
+README_LINES = [
+    (1, "governor check()", "one exact decision, clock read included"),
+    (5, "prefetched CAS16", "one of a batch of 32, over ten million keys"),
+    (9, "Redis GCRA string + PX", "memory per key, everything included"),
+    (10, "parse nothing", "`CL.THROTTLE`, one per round trip"),
+    (12, "redis PING", "`CL.THROTTLE`, pipelined by 64"),
+    (12, "redis, GCRA in Lua", "the same"),
+    (16, "nginx limit_req", "HTTP `GET /v1/check`"),
+]
+
+
+def readme_figures(result):
+    text = "| what | weir | beside | ratio |\n|---|---|---|---|\n"
+    for row, peer, what in README_LINES:
+        for line in result["lines"]:
+            if line["row"] == row and line["peer"] == peer and line["bar"] is not None:
+                text += (f"| {what} | {number(line['figure'])} {line['unit']} | "
+                         f"{peer}: {number(line['peer_figure'])} | {short(line['ratio'])} |\n")
+                break
+    return (text + f"\n{machine_text(result)} All of it: [docs/performance.md](docs/performance.md); "
+            "`make bench` measures your machine.\n")
+
+
+def renew_readme(result):
+    path = ROOT / "README.md"
+    if not path.exists():
+        print("no README.md")
+        return
+    text = path.read_text()
+    renewed = re.sub(r"(<!-- figures:[^\n]*-->\n).*?(<!-- end of figures -->)",
+                     lambda found: found[1] + readme_figures(result) + found[2], text, flags=re.S)
+    if renewed == text:
+        print("README.md: no markers, or nothing new")
+    path.write_text(renewed)
+
+
+def main():
+    result = json.loads((ROOT / "build" / "bench" / "results.json").read_text())
+    page = ROOT / "docs" / "performance.md"
+    page.write_text(performance_page(result))
+    renew_readme(result)
+    print(f"wrote {pathlib.Path(page).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

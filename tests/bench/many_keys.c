@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ten million keys, in process (rows 4 to 9): weir's table at its design load, the memory's own
+ * limits over as many bytes of the same pages, and a hash map with a mutex, as everybody writes it.
+ *
+ *     many_keys weir [KEYS]     weir, the dependent load, the prefetched compare-and-swap
+ *     many_keys uthash [KEYS]   the hash map */
+#include <malloc.h>
+#include <pthread.h>
+#include <uthash.h>
+
+#include "bench.h"
+#include "weir/weir.h"
+
+enum { BATCH = 32, ROUND_COUNT = 1 << 20, KEY_BYTES = 16, LINE_BYTES = 64 };
+
+static const double DESIGN_LOAD = 0.8;
+static uint64_t key_count = 10 * 1000 * 1000;
+
+struct key {
+    uint64_t words[KEY_BYTES / sizeof(uint64_t)];
+};
+
+static struct key key_of(uint64_t index)
+{
+    return (struct key){{index * UINT64_C(0x9e3779b97f4a7c15), index}};
+}
+
+static double ns_per(uint64_t start_ns, uint64_t end_ns, uint64_t count)
+{
+    return (double)(end_ns - start_ns) / (double)count;
+}
+
+static struct weir_limiter *limiter;
+static struct weir_rule rule;
+
+/* One after the other: each address comes from the load before. */
+static double run_dependent_load(const uint64_t *table, uint64_t line_count)
+{
+    uint64_t random = 77, value = 0;
+    uint64_t start = cpu_ns();
+    for (uint64_t i = 0; i < ROUND_COUNT; i++) {
+        uint64_t line = random_below(&random, line_count);
+        value = table[(line ^ (value & 1)) * (LINE_BYTES / sizeof *table)];
+        random ^= value & 1;
+    }
+    keep(value);
+    return ns_per(start, cpu_ns(), ROUND_COUNT);
+}
+
+/* What memory allows: 32 lines on their way at once, one compare-and-swap in each. */
+static double run_prefetched_cas(char *table, uint64_t line_count)
+{
+    uint64_t random = 78;
+    uint64_t start = cpu_ns();
+    for (uint64_t i = 0; i < ROUND_COUNT; i += BATCH) {
+        word16 *lines[BATCH];
+        for (int j = 0; j < BATCH; j++) {
+            lines[j] = (word16 *)(void *)(table + random_below(&random, line_count) * LINE_BYTES);
+            __builtin_prefetch(lines[j], 1);
+        }
+        for (int j = 0; j < BATCH; j++) {
+            word16 old = *(volatile word16 *)lines[j];
+            __sync_bool_compare_and_swap(lines[j], old, old + 2);
+        }
+    }
+    return ns_per(start, cpu_ns(), ROUND_COUNT);
+}
+
+/* The single call, its clock inside. */
+static double run_single(void)
+{
+    uint64_t random = 79;
+    uint64_t start = cpu_ns();
+    for (uint64_t i = 0; i < ROUND_COUNT; i++) {
+        struct key key = key_of(random_below(&random, key_count));
+        struct weir_decision decision =
+            weir_limiter_take(limiter, &rule, &key, sizeof key, WEIR_UNIT);
+        keep(decision.remaining);
+    }
+    return ns_per(start, cpu_ns(), ROUND_COUNT);
+}
+
+/* What a caller writes who knows neither the batch nor weir's clock. */
+static double run_naive_loop(void)
+{
+    uint64_t random = 80;
+    uint64_t start = cpu_ns();
+    for (uint64_t i = 0; i < ROUND_COUNT; i++) {
+        struct key key = key_of(random_below(&random, key_count));
+        struct timespec now;
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+        struct weir_decision decision =
+            weir_limiter_take_at(limiter, &rule, &key, sizeof key, WEIR_UNIT, now_ns);
+        keep(decision.remaining);
+    }
+    return ns_per(start, cpu_ns(), ROUND_COUNT);
+}
+
+static void run_batches(uint64_t seed, uint64_t count)
+{
+    uint64_t random = seed;
+    struct key keys[BATCH];
+    struct weir_request requests[BATCH];
+    struct weir_decision decisions[BATCH];
+    for (int j = 0; j < BATCH; j++) {
+        requests[j] = (struct weir_request){.rule = &rule,
+                                            .key = &keys[j],
+                                            .key_len = sizeof keys[j],
+                                            .cost_micro = WEIR_UNIT,
+                                            .operation = WEIR_TAKE};
+    }
+    for (uint64_t i = 0; i < count; i += BATCH) {
+        for (int j = 0; j < BATCH; j++) {
+            keys[j] = key_of(random_below(&random, key_count));
+        }
+        weir_limiter_decide(limiter, requests, decisions, BATCH);
+        keep(decisions[0].remaining);
+    }
+}
+
+static double run_one_thread(void)
+{
+    uint64_t start = monotonic_ns();
+    run_batches(85, ROUND_COUNT * 4);
+    return ns_per(start, monotonic_ns(), ROUND_COUNT * 4);
+}
+
+static double run_batch(void)
+{
+    uint64_t start = cpu_ns();
+    run_batches(81, ROUND_COUNT * 4);
+    return ns_per(start, cpu_ns(), ROUND_COUNT * 4);
+}
+
+static void *run_batch_thread(void *argument)
+{
+    run_batches(*(uint64_t *)argument, ROUND_COUNT * 4);
+    return NULL;
+}
+
+/* Nanoseconds per decision of the process. */
+static double run_two_threads(void)
+{
+    uint64_t seeds[2] = {82, 83};
+    pthread_t threads[2];
+    uint64_t start = monotonic_ns();
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, run_batch_thread, &seeds[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return ns_per(start, monotonic_ns(), ROUND_COUNT * 8);
+}
+
+static void fill_limiter(void)
+{
+    for (uint64_t index = 0; index < key_count; index++) {
+        struct key key = key_of(index);
+        keep(weir_limiter_take(limiter, &rule, &key, sizeof key, WEIR_UNIT).remaining);
+    }
+}
+
+static void open_limiter(uint64_t slots)
+{
+    struct weir_limiter_config config = {.memory_bytes = slots * 32};
+    /* One unit drains in five minutes: what was filled stays live for the whole run. */
+    if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK
+        || weir_rule_from_text(&rule, limiter, "1000000/3650d", NULL) != WEIR_OK) {
+        exit(1);
+    }
+}
+
+static int measure_weir(void)
+{
+    open_limiter((uint64_t)((double)key_count / DESIGN_LOAD));
+    struct weir_limiter_stats stats;
+    uint64_t start = cpu_ns();
+    fill_limiter();
+    double insert_ns = ns_per(start, cpu_ns(), key_count);
+    weir_limiter_stats(limiter, &stats);
+    uint64_t line_count = stats.memory_bytes / LINE_BYTES;
+    char *table = map_huge(line_count * LINE_BYTES);
+    memset(table, 0, line_count * LINE_BYTES);
+    while (next_round()) {
+        print_figure("load", run_dependent_load((const uint64_t *)(const void *)table, line_count));
+        print_figure("single", run_single());
+        print_figure("naive", run_naive_loop());
+        print_figure("cas", run_prefetched_cas(table, line_count));
+        print_figure("batch", run_batch());
+        print_figure("one_thread", run_one_thread());
+        print_figure("two_threads", run_two_threads());
+        weir_limiter_stats(limiter, &stats);
+        print_figure("bytes_per_key", (double)stats.memory_bytes / (double)stats.used_count);
+        print_figure("table_load", (double)stats.used_count / (double)stats.slot_count);
+        print_figure("full_count", (double)stats.full_count);
+        print_figure("insert", insert_ns);
+        print_figure("end", 0);
+    }
+    weir_limiter_close(limiter);
+    return 0;
+}
+
+struct entry {
+    struct key key;
+    double level, last_s;
+    UT_hash_handle hh;
+};
+
+static struct entry *entries;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool map_take(struct key key)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double now_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    pthread_mutex_lock(&mutex);
+    struct entry *entry;
+    HASH_FIND(hh, entries, &key, sizeof key, entry);
+    if (entry == NULL) {
+        entry = calloc(1, sizeof *entry);
+        if (entry == NULL) {
+            exit(1);
+        }
+        entry->key = key;
+        HASH_ADD(hh, entries, key, sizeof key, entry);
+    }
+    double level = entry->level - (now_s - entry->last_s) * (1.0 / 315.36);
+    level = level < 0 ? 0 : level;
+    bool allowed = level + 1 <= 1e6;
+    entry->level = allowed ? level + 1 : level;
+    entry->last_s = now_s;
+    pthread_mutex_unlock(&mutex);
+    return allowed;
+}
+
+static void *return_at_once(void *argument)
+{
+    return argument;
+}
+
+static int measure_uthash(void)
+{
+    /* glibc's mutexes are free of atomics until a second thread has existed. */
+    pthread_t thread;
+    pthread_create(&thread, NULL, return_at_once, NULL);
+    pthread_join(thread, NULL);
+    for (uint64_t index = 0; index < key_count; index++) {
+        keep(map_take(key_of(index)));
+    }
+    struct mallinfo2 memory = mallinfo2();
+    double bytes = (double)(memory.uordblks + memory.hblkhd) / (double)key_count;
+    while (next_round()) {
+        uint64_t random = 84;
+        uint64_t start = cpu_ns();
+        for (uint64_t i = 0; i < ROUND_COUNT; i++) {
+            keep(map_take(key_of(random_below(&random, key_count))));
+        }
+        print_figure("map", ns_per(start, cpu_ns(), ROUND_COUNT));
+        print_figure("map_bytes_per_key", bytes);
+        print_figure("end", 0);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2) {
+        key_count = strtoull(argv[2], NULL, 10);
+    }
+    return argc > 1 && strcmp(argv[1], "uthash") == 0 ? measure_uthash() : measure_weir();
+}

@@ -182,7 +182,7 @@ static bool hint_is_good(const struct table *table, uint64_t home, unsigned i)
     const struct line *line = probe_line(table, home, hint_distance(displaced, i));
     for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
         uint64_t tag = load_relaxed(&line->tags[slot]);
-        bool is_same_mark = displaced >> (hint_shift(i) + 8) == hint_mark(tag);
+        bool is_same_mark = (displaced >> (hint_shift(i) + 8) & 0xff) == hint_mark(tag);
         if (tag != 0 && is_same_mark && table_home_of(table, tag) == home) {
             return true;
         }

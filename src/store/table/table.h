@@ -16,9 +16,9 @@
 #endif
 
 enum {
-    TABLE_STRIPE_LINES = 1024,     // 64 KiB of lines behind one lock
-    TABLE_STRIPE_LINES_SMALL = 64, // in tables of less than TABLE_SMALL_BYTES
-    TABLE_SMALL_BYTES = 8 << 20,
+    TABLE_STRIPE_LINES = 1024,      // 64 KiB of lines behind one lock
+    TABLE_STRIPE_LINES_SMALL = 256, // in tables of less than TABLE_SMALL_BYTES
+    TABLE_SMALL_BYTES = 2 << 20,
     TABLE_PROBE_LINES_MAX = 256, // how far from home a bucket may live
     TABLE_BATCH = 32,            // requests whose lines are fetched together
     TABLE_GROUP = 16,            // of them, how many are hashed together

@@ -104,6 +104,7 @@ static void test_can_take_fill_refund_show_reset(void **state)
 {
     (void)state;
     assert_answer("WEIR.CANTAKE k 3/s\n", "*6\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:333333334\r\n:0\r\n");
+    assert_answer("WEIR.PEEK k 3/s\n", "*6\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:333333334\r\n:0\r\n");
     assert_answer("WEIR.RESET k 3/s\n", ":0\r\n");
     assert_answer("WEIR.FILL k 3/s COST 2.5\n",
                   "*8\r\n:0\r\n:3\r\n:0\r\n:-1\r\n:833333334\r\n:0\r\n$1\r\n0\r\n:0\r\n");
@@ -490,6 +491,13 @@ static void test_knows_the_test_clock(void **state)
     assert_answer("COMMAND INFO weir.clock\n", "*1\r\n$-1\r\n");
 }
 
+static void test_helps_with_subcommands(void **state)
+{
+    (void)state;
+    assert_answer("SLOWLOG HELP\n", "*4\r\n+SLOWLOG <subcommand> [<arg> ...]. Subcommands are:\r\n"
+                                    "+get\r\n+len\r\n+reset\r\n");
+}
+
 static void test_answers_info(void **state)
 {
     (void)state;
@@ -528,6 +536,7 @@ int main(void)
         TEST(test_wants_the_password),
         TEST(test_bounds_strangers),
         TEST(test_knows_the_test_clock),
+        TEST(test_helps_with_subcommands),
         TEST(test_answers_info),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

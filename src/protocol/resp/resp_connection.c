@@ -42,8 +42,7 @@ static void handle_select(struct resp_call *call)
     int64_t index;
     if (!resp_read_integer(resp_arg(call, 1), &index)) {
         resp_fail(call, "ERR value is not an integer or out of range");
-    } else if (index < 0
-               || index > 15) { // sixteen, as Redis has unless told otherwise; all the same
+    } else if (index < 0 || index >= RESP_DATABASE_COUNT) {
         resp_fail(call, "ERR DB index is out of range");
     } else {
         write_ok(call);
@@ -143,7 +142,8 @@ static void write_hello(struct resp_call *call)
     resp_write_array(output, 0);
 }
 
-/* HELLO [version [AUTH user password] [SETNAME name]]: all of it happens, or nothing. */
+/* HELLO [version [AUTH user password] [SETNAME name]]. The version changes only if all the rest was
+ * right; a right password counts also where what follows it is wrong, as in Redis. */
 static void handle_hello(struct resp_call *call)
 {
     size_t arg_count = call->command->arg_count;

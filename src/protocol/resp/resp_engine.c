@@ -19,6 +19,7 @@ static const struct resp_handler QUESTION_HANDLERS[] = {
     {"cl.throttle", -1, false, resp_throttle}, // counts its arguments itself
     {"weir.take", -3, false, resp_take},
     {"weir.cantake", -3, false, resp_can_take},
+    {"weir.peek", -3, false, resp_can_take}, // the word that people look for
     {"weir.fill", -3, false, resp_fill},
     {"weir.refund", -3, false, resp_refund},
     {"weir.show", 3, false, resp_show},
@@ -148,20 +149,41 @@ static void fail_unknown(struct resp_call *call)
               (int)(name.length < SHOWN_BYTES_MAX ? name.length : SHOWN_BYTES_MAX), name.at, args);
 }
 
+/* "client" as "CLIENT": the names in the tables are short. */
+static const char *to_upper(const char *name, char upper[32])
+{
+    size_t i = 0;
+    for (; name[i] != '\0' && i < 31; i++) {
+        upper[i] = (char)(name[i] - 'a' + 'A');
+    }
+    upper[i] = '\0';
+    return upper;
+}
+
+static void write_help(struct resp_call *call, const char *upper, const struct resp_handler *table)
+{
+    size_t count = 0;
+    while (table[count].name != NULL) {
+        count++;
+    }
+    resp_write_array(call->output, count + 1);
+    buffer_printf(call->output, "+%s <subcommand> [<arg> ...]. Subcommands are:\r\n", upper);
+    for (size_t i = 0; i < count; i++) {
+        resp_write_simple(call->output, table[i].name);
+    }
+}
+
 void resp_handle_subcommand(struct resp_call *call, const char *name,
                             const struct resp_handler *table)
 {
+    char upper[32];
     struct bytes word = resp_arg(call, 1);
     const struct resp_handler *handler = find_in(table, word);
-    if (handler == NULL) {
-        char upper[32];
-        size_t i = 0;
-        for (; name[i] != '\0'; i++) {
-            upper[i] = (char)(name[i] - 'a' + 'A');
-        }
-        upper[i] = '\0';
+    if (handler == NULL && resp_word_is(word, "help") && call->command->arg_count == 2) {
+        write_help(call, to_upper(name, upper), table);
+    } else if (handler == NULL) {
         resp_fail(call, "ERR unknown subcommand '%.*s'. Try %s HELP.",
-                  (int)(word.length < 128 ? word.length : 128), word.at, upper);
+                  (int)(word.length < 128 ? word.length : 128), word.at, to_upper(name, upper));
     } else if (!fits_arity(handler, call->command->arg_count)) {
         resp_fail(call, "ERR wrong number of arguments for '%s|%s' command", name, handler->name);
     } else {

@@ -13,6 +13,7 @@ enum {
     RESP_BATCH_COUNT_MAX = 64,   // decisions that are made together
     RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
     RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
+    RESP_DATABASE_COUNT = 16,    // SELECT: as Redis has unless told otherwise; all are the same
 };
 
 /* One connection. */

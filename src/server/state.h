@@ -8,6 +8,8 @@
  * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
  * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound
  * next_id             workers, fetch-add         relaxed   nothing: only unique
+ * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
+ * a worker's handovers: under its handover_mutex
  * test_clock, log     see test_clock.h, log.h
  * counters, stats and histograms of a worker: that worker, relaxed; read by whoever is scraped
  * Price of the races: with N workers at most N - 1 connections (or buffers) pass the bound. */
@@ -53,6 +55,7 @@ struct server {
     _Atomic uint64_t connection_count;
     _Atomic uint64_t buffers_bytes;
     _Atomic uint64_t next_id;
+    _Atomic uint64_t next_worker;
     struct address_table *addresses; // NULL without --max-connections-per-address
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
 

@@ -17,10 +17,9 @@
 #include "weir/clock.h"
 
 enum {
-    RENEW_COUNT = 8,         // connections that are handled at one reading of the clock
-    TURN_SAMPLE_COUNT = 16,  // of so many turns one is measured
-    ACCEPT_COUNT_OWN = 64,   // accepted in one turn from a socket of our own ..
-    ACCEPT_COUNT_SHARED = 1, // .. and from one where other workers wait too: leave them some
+    RENEW_COUNT = 8,        // connections that are handled at one reading of the clock
+    TURN_SAMPLE_COUNT = 16, // of so many turns one is measured
+    ACCEPT_COUNT = 64,      // accepted in one turn from one socket
     LINGER_MS = 1000,
     PAUSE_MS = 100 // without accepting, when the system has no more room
 };
@@ -128,6 +127,61 @@ static bool handle_accept_error(struct worker *worker, struct listener *listener
     return true; // that connection failed before it was accepted; the next may be well
 }
 
+/* Gives a connection to another worker. False if that one has enough waiting. */
+static bool hand_over(struct worker *to, struct listener *listener, int fd,
+                      const struct socket_address *from)
+{
+    (void)pthread_mutex_lock(&to->handover_mutex);
+    bool has_room = to->handover_count < HANDOVER_COUNT_MAX;
+    if (has_room) {
+        to->handovers[to->handover_count++] =
+            (struct handover){.listener = listener, .fd = fd, .from = *from};
+    }
+    (void)pthread_mutex_unlock(&to->handover_mutex);
+    if (has_room) {
+        worker_wake(to);
+    }
+    return has_room;
+}
+
+/* At a socket that all workers share, the kernel wakes the same one again and again. So whoever
+ * accepts there deals the connections out in turn. */
+static void place(struct worker *worker, struct listener *listener, int fd,
+                  const struct socket_address *from)
+{
+    struct server *server = worker->server;
+    if (listener->is_shared && !server_is_draining(server)) {
+        /* Relaxed: whose turn it is, see state.h. */
+        uint64_t turn = atomic_fetch_add_explicit(&server->next_worker, 1, memory_order_relaxed);
+        struct worker *other = server->workers[turn % server->worker_count];
+        if (other != worker && hand_over(other, listener, fd, from)) {
+            return;
+        }
+    }
+    connection_admit(worker, listener, fd, from);
+}
+
+/* Takes in what others have accepted for this worker. */
+static void take_handovers(struct worker *worker)
+{
+    for (;;) {
+        (void)pthread_mutex_lock(&worker->handover_mutex);
+        bool any = worker->handover_count > 0;
+        struct handover one = {0};
+        if (any) {
+            one = worker->handovers[--worker->handover_count];
+        }
+        (void)pthread_mutex_unlock(&worker->handover_mutex);
+        if (!any) {
+            return;
+        }
+        connection_admit(worker, one.listener, one.fd, &one.from);
+        if (worker->is_draining) {
+            connection_drain_all(worker);
+        }
+    }
+}
+
 static void accept_some(struct worker *worker, struct listener *listener, unsigned count_max)
 {
     for (unsigned i = 0; i < count_max; i++) {
@@ -135,7 +189,7 @@ static void accept_some(struct worker *worker, struct listener *listener, unsign
         int fd = accept4(listener_fd(listener, worker->index), &from.any, &from.length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            connection_admit(worker, listener, fd, &from);
+            place(worker, listener, fd, &from);
         } else if (!handle_accept_error(worker, listener, errno)) {
             return;
         }
@@ -179,15 +233,14 @@ static void handle_event(struct worker *worker, struct source *source, bool is_h
         }
         connection_run(worker, (struct connection *)(void *)source, is_hangup);
         break;
-    case SOURCE_LISTENER: {
-        struct listener *listener = (struct listener *)(void *)source;
-        accept_some(worker, listener, listener->is_shared ? ACCEPT_COUNT_SHARED : ACCEPT_COUNT_OWN);
+    case SOURCE_LISTENER:
+        accept_some(worker, (struct listener *)(void *)source, ACCEPT_COUNT);
         break;
-    }
     case SOURCE_WAKE:
         if (read(worker->wake_fd, &ignored, sizeof ignored) < 0) {
             assert(errno == EAGAIN);
         }
+        take_handovers(worker);
         break;
     }
 }
@@ -309,12 +362,14 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     worker->input = malloc(GATHER_BYTES + READ_BYTES);
     worker->turns = calloc(1, sizeof *worker->turns);
     worker->clock_ages = calloc(1, sizeof *worker->clock_ages);
+    worker->handovers = calloc(HANDOVER_COUNT_MAX, sizeof *worker->handovers);
+    (void)pthread_mutex_init(&worker->handover_mutex, NULL);
     worker->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     worker->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     read_clock(worker);
     return service->rules != NULL && worker->input != NULL && worker->turns != NULL
-           && worker->clock_ages != NULL && worker->wake_fd >= 0 && open_scratch(worker)
-           && poller_open(&worker->poller)
+           && worker->clock_ages != NULL && worker->handovers != NULL && worker->wake_fd >= 0
+           && open_scratch(worker) && poller_open(&worker->poller)
            && poller_add_wake(&worker->poller, worker->wake_fd, &worker->wake_source)
            && watch_listeners(worker);
 }
@@ -359,6 +414,11 @@ void worker_close(struct worker *worker)
     free(worker->input);
     free(worker->turns);
     free(worker->clock_ages);
+    for (size_t i = 0; i < worker->handover_count; i++) {
+        close_fd(worker->handovers[i].fd); // came when this worker had ended
+    }
+    free(worker->handovers);
+    (void)pthread_mutex_destroy(&worker->handover_mutex);
     close_fd(worker->wake_fd);
     close_fd(worker->spare_fd);
     close_fd(worker->poller.fd);

@@ -86,6 +86,15 @@ struct connection_list {
     struct connection *first, *last;
 };
 
+/* A connection that another worker accepted for this one. */
+struct handover {
+    struct listener *listener;
+    int fd;
+    struct socket_address from;
+};
+
+enum { HANDOVER_COUNT_MAX = 64 }; // waiting at once; beyond that the acceptor keeps them
+
 struct worker {
     struct service service; // first: what engines get leads back here
     struct server *server;
@@ -107,6 +116,10 @@ struct worker {
     struct buffer output; // the answers of the batch at hand
     struct connection_list lists[WAIT_COUNT];
     struct connection *again_first, *again_last;
+
+    pthread_mutex_t handover_mutex; // of the two below: others append, this worker takes
+    struct handover *handovers;
+    size_t handover_count;
 
     struct counters counters;
     struct worker_stats stats;

@@ -298,6 +298,33 @@ def test_all_that_waits_together_is_bounded():
 # ---- many ----
 
 
+def watched_by_each_poller(server):
+    """How many fds each epoll of the server has."""
+    counts = []
+    for fd in os.listdir(f"/proc/{server.pid}/fd"):
+        try:
+            if "eventpoll" in os.readlink(f"/proc/{server.pid}/fd/{fd}"):
+                with open(f"/proc/{server.pid}/fdinfo/{fd}") as about:
+                    counts.append(about.read().count("tfd:"))
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return counts
+
+
+@pytest.mark.threads
+def test_connections_of_a_unix_socket_are_dealt_out_to_all_workers(tmp_path):
+    with WeirServer("--threads", 4, "--resp", f"unix:{tmp_path}/weir.sock") as server:
+        before = max(watched_by_each_poller(server))
+        clients = []
+        for _ in range(40):
+            clients.append(server.client())
+            clients[-1].socket.sendall(b"PING\r\n")
+            assert clients[-1].read_reply() == "PONG"
+        assert watched_by_each_poller(server) == [before + 10] * 4
+        for client in clients:
+            client.close()
+
+
 @pytest.mark.parametrize("protocol", ["resp", "http"])
 def test_one_connection_too_many_is_told_so(protocol):
     with WeirServer("--max-connections", 4) as server:

@@ -314,20 +314,18 @@ def test_idle_connections_do_not_hold_up_the_end():
 
 
 @pytest.mark.threads
-def test_everything_sent_before_the_end_is_answered():
+@pytest.mark.parametrize("family", ["tcp", "unix"])
+def test_everything_sent_before_the_end_is_answered(tmp_path, family):
     """Requests that lie in the socket when SIGTERM comes are answered, then the stream ends."""
     count = 5000
-    with WeirServer("--threads", 2) as server:
-        clients = [socket.create_connection(("127.0.0.1", server.resp_port)) for _ in range(8)]
+    address = "127.0.0.1:0" if family == "tcp" else f"unix:{tmp_path}/weir.sock"
+    with WeirServer("--threads", 2, "--resp", address) as server:
+        clients = [server.client() for _ in range(8)]
         for client in clients:
-            client.settimeout(DEADLINE_S)
-            client.sendall(b"PING\r\n" * count)
+            client.socket.sendall(b"PING\r\n" * count)
         server.signal(signal.SIGTERM)
         for client in clients:
-            received = b""
-            while data := client.recv(1 << 16):
-                received += data
-            assert received == b"+PONG\r\n" * count
+            assert client.reader.read() == b"+PONG\r\n" * count
             client.close()
         assert server.wait() == 0
 

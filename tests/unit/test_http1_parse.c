@@ -71,7 +71,7 @@ static void finish_way(void *context, size_t way)
 static struct outcome parse_ways(struct bytes text, size_t split_max)
 {
     struct ways ways = {.current.result = HTTP1_MORE};
-    parser_case_run(&(struct parser_case){parse_arrived, finish_way, &ways}, text, split_max);
+    parser_case_run(&(struct parser_case){parse_arrived, finish_way, &ways, NULL}, text, split_max);
     return ways.whole;
 }
 

@@ -169,7 +169,7 @@ def redis_bytes_per_key(folder):
             info = servers.reply_of(server, servers.resp("INFO", "memory")).decode()
             return int(info.split("used_memory:")[1].split()[0])
         before = used()
-        load = Load(server, folder, servers.EVALSHA.replace("user:", "client::"), 8, 16, count)
+        load = Load(server, folder, servers.evalsha(f"client::{servers.KEY}"), 8, 16, count)
         after = 0
         try:
             load.sweep()

@@ -28,8 +28,14 @@ BURST, COUNT, PERIOD_S = 1000000, 1000, 86400
 THROTTLE = resp("CL.THROTTLE", f"user:{KEY}", str(BURST), str(COUNT), str(PERIOD_S))
 THROTTLECRAB = resp("THROTTLE", f"user:{KEY}", str(BURST), str(COUNT), str(PERIOD_S))
 GCRA = (HERE / "peers" / "redis" / "gcra.lua").read_text()
-EVALSHA = resp("EVALSHA", hashlib.sha1(GCRA.encode()).hexdigest(), "1", f"user:{KEY}",
-               str(PERIOD_S * 1000000 // COUNT), str(BURST))
+
+
+def evalsha(key):
+    return resp("EVALSHA", hashlib.sha1(GCRA.encode()).hexdigest(), "1", key,
+                str(PERIOD_S * 1000000 // COUNT), str(BURST))
+
+
+EVALSHA = evalsha(f"user:{KEY}")
 PING = resp("PING")
 GET = resp("GET", f"user:{KEY}")
 WEIR_CHECK = http(f"/v1/check?key=user%3A{KEY}&limit=1000/d%20capacity=1000000")

@@ -86,7 +86,6 @@ def wreak(seed, connections):
         assert server.stop() == 0
 
 
-@pytest.mark.threads
 def test_chaos():
     wreak(int(os.environ.get("WEIR_SEED", "1")), 300)
 

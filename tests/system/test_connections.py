@@ -92,7 +92,6 @@ def converse(port, seed, echoes):
     return received == b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
 
 
-@pytest.mark.threads
 def test_many_conversations_in_pieces_lose_nothing():
     """Full sockets, cut requests, half-closed ends, all at once: every byte comes back in order."""
     with WeirServer("--threads", 2) as server:
@@ -110,7 +109,6 @@ def test_many_conversations_in_pieces_lose_nothing():
         assert buffers_bytes(server) == 0
 
 
-@pytest.mark.threads
 @pytest.mark.parametrize("seed", range(3))
 def test_a_client_that_reads_only_when_all_is_jammed_gets_every_byte(seed):
     """Sends until nothing moves (both ways are full), reads a little, and so on to the end."""
@@ -311,7 +309,6 @@ def watched_by_each_poller(server):
     return counts
 
 
-@pytest.mark.threads
 def test_connections_of_a_unix_socket_are_dealt_out_to_all_workers(tmp_path):
     with WeirServer("--threads", 4, "--resp", f"unix:{tmp_path}/weir.sock") as server:
         before = max(watched_by_each_poller(server))

@@ -313,7 +313,6 @@ def test_idle_connections_do_not_hold_up_the_end():
             one.close()
 
 
-@pytest.mark.threads
 @pytest.mark.parametrize("family", ["tcp", "unix"])
 def test_everything_sent_before_the_end_is_answered(tmp_path, family):
     """Requests that lie in the socket when SIGTERM comes are answered, then the stream ends."""
@@ -330,7 +329,6 @@ def test_everything_sent_before_the_end_is_answered(tmp_path, family):
         assert server.wait() == 0
 
 
-@pytest.mark.threads
 def test_a_client_that_goes_on_sending_gets_whole_answers_and_an_end():
     with WeirServer("--threads", 2) as server:
         client = socket.create_connection(("127.0.0.1", server.resp_port))
@@ -530,7 +528,6 @@ def test_info_is_what_redis_clients_expect(password_file):
 # ---- the test clock ----
 
 
-@pytest.mark.threads
 def test_the_test_clock_stands_still_for_all_workers_until_it_is_moved():
     with WeirServer("--test-clock", "--threads", 4) as server:
         clients = [server.client() for _ in range(8)]
@@ -564,7 +561,6 @@ def test_without_the_option_there_is_no_such_command():
 # ---- one store for all workers ----
 
 
-@pytest.mark.threads
 def test_concurrent_pipelines_share_one_bucket_exactly():
     with WeirServer("--threads", 4, "--test-clock") as server:
         clients = [server.client() for _ in range(8)]
@@ -576,7 +572,6 @@ def test_concurrent_pipelines_share_one_bucket_exactly():
     assert sorted(reply[0] for reply in replies) == [0] * 100 + [1] * 300
 
 
-@pytest.mark.threads
 def test_all_connections_share_the_buckets():
     body = b'{"key":"shared","limit":"8/h"}'
     with WeirServer("--threads", 4, "--test-clock") as server:

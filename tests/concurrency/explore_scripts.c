@@ -59,11 +59,17 @@ struct family {
 #define KEY_SETUP    1, 5, {TAKE(A, 2, 100)}
 #define KEY_LETTERS  {TAKE(A, 4, 106), FILL(A, 3, 97), REFUND(A, 3, 103), RESET(A, 100), TAKE(A, 2, 100)}
 
+#define STEADY_SETUP   1, 4, {TAKE(A, 2, 100)}
+#define STEADY_LETTERS {TAKE(A, 4, 100), FILL(A, 3, 100), REFUND(A, 3, 100), TAKE(A, 2, 100)}
+
 /* One slot that goes from A to B to C. A's first bucket drains at 113 1/3. */
 #define REUSE_SETUP   1, 5, {TAKE(A, 4, 100)}
 #define REUSE_LETTERS {TAKE(A, 2, 110), REFUND(A, 6, 100), TAKE(B, 4, 112), TAKE(C, 4, 120), REFUND(B, 4, 50)}
 #define CHAIN_SETUP   1, 4, {TAKE(A, 4, 100)}
 #define CHAIN_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 120), TAKE(C, 4, 140), RESET(C, 50)}
+
+#define TURNS_SETUP   1, 3, {TAKE(A, 4, 100)}
+#define TURNS_LETTERS {TAKE(A, 2, 120), TAKE(B, 4, 120), REFUND(A, 4, 120)}
 
 /* Two slots, in one line or in two, for three keys. */
 #define PAIR_SETUP   1, 6, {TAKE(A, 4, 100)}
@@ -79,8 +85,10 @@ static const struct family FAMILIES[] = {
     {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
     {"wide-2x3", 2, 2, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
     {"key-3x2", 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS},
+    {"steady-3x2", 1, 1, 3, 2, 19, STEADY_SETUP, STEADY_LETTERS},
+    {"turns-3x2", 1, 1, 3, 2, 7, TURNS_SETUP, TURNS_LETTERS},
     {"reuse-3x2", 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS},
-    {"pair-3x2", 1, 2, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS},
+    {"pair-3x2", 1, 2, 3, 2, 499, TRIO_SETUP, TRIO_LETTERS},
     {"pair-3x2", 2, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS},
 };
 

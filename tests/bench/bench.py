@@ -32,12 +32,15 @@ WARM = set()  # (name, address) of what has had its keys already
 class Report:
     """The lines: {row, name, figure, unit, peer, peer_figure, ratio, bar, aim, verdict}."""
 
-    def __init__(self, rounds, seconds, keys):
+    def __init__(self, rounds, seconds, keys, rows):
         self.rounds, self.seconds, self.keys = rounds, seconds, keys
+        self.rows = rows  # only these are kept: one program may measure more
         self.lines = []
 
     def add(self, row, name, figure, unit, peer, peer_figure, bar=None, aim=None, ratio=None,
             at_least=False):
+        if row not in self.rows:
+            return
         if ratio is None:
             ratio = figure / peer_figure
         verdict = ""
@@ -51,6 +54,8 @@ class Report:
         print(text_of(self.lines[-1]), flush=True)
 
     def missing(self, row, name, why):
+        if row not in self.rows:
+            return
         self.lines.append({"row": row, "name": name, "peer": str(why), "verdict": "no peer"})
         print(text_of(self.lines[-1]), flush=True)
 
@@ -373,7 +378,7 @@ def admitted_over_wire(folder, server, request, rate, burst):
         figures = load.run(4.0)
     finally:
         load.close()
-    return figures["allowed"] / (rate * figures["seconds"] + burst)
+    return figures["allowed_at_refusal"] / (rate * figures["seconds_at_refusal"] + burst)
 
 
 def row_precision(report):
@@ -480,7 +485,7 @@ def main():
     rows = {int(row) for row in options.rows.replace(" ", ",").split(",") if row}
     if rows - set(ALL_ROWS):
         parser.error(f"rows are {', '.join(map(str, ALL_ROWS))}")
-    report = Report(2, 0.3, 1000000) if options.quick else Report(5, 0.8, 10000000)
+    report = Report(2, 0.3, 1000000, rows) if options.quick else Report(5, 0.8, 10000000, rows)
     result = {"machine": describe(), "quick": options.quick}
     start = time.monotonic()
     if result["machine"]["load_before"] > 0.5:

@@ -43,6 +43,8 @@ static char output[REQUEST_MAX * PIPELINE_MAX];
 static unsigned pipeline;
 static uint64_t key_count, random_state = 4711, sweep_next, sweep_end;
 static uint64_t reply_count, allowed_count;
+/* As of the last refusal: until then more was asked for than could pass. */
+static uint64_t start_ns, refused_ns, refused_allowed_count;
 
 static void fail(const char *what)
 {
@@ -182,8 +184,13 @@ static void count_replies(struct connection *connection)
             fprintf(stderr, "error reply: %.*s\n", (int)reply, at);
             exit(1);
         }
+        bool allowed = is_allowed(at, reply);
         reply_count++;
-        allowed_count += is_allowed(at, reply);
+        allowed_count += allowed;
+        if (!allowed) {
+            refused_ns = monotonic_ns();
+            refused_allowed_count = allowed_count;
+        }
         connection->waiting--;
         used += reply;
     }
@@ -207,8 +214,10 @@ static void receive(struct connection *connection)
 static double run(int epoll, unsigned connection_count, double seconds)
 {
     uint64_t start = monotonic_ns();
+    start_ns = start;
     unsigned busy = 0;
-    reply_count = allowed_count = 0;
+    reply_count = allowed_count = refused_allowed_count = 0;
+    refused_ns = start;
     for (unsigned i = 0; i < connection_count; i++) {
         busy += send_batch(&connections[i]);
     }
@@ -271,6 +280,8 @@ int main(int argc, char **argv)
         print_figure("replies", (double)reply_count);
         print_figure("allowed", (double)allowed_count);
         print_figure("seconds", seconds);
+        print_figure("allowed_at_refusal", (double)refused_allowed_count);
+        print_figure("seconds_at_refusal", (double)(refused_ns - start_ns) * 1e-9);
         print_figure("end", 0);
     }
     return 0;

@@ -75,6 +75,7 @@ def load():
         ("weir_cost_parse", [POINTER(c_uint64), c_char_p, c_size_t, POINTER(Error)], c_int),
         ("weir_limiter_open", [POINTER(pointer), pointer, POINTER(Error)], c_int),
         ("weir_limiter_close", [pointer], None),
+        ("weir_limiter_stats", [pointer, POINTER(c_uint64)], None),
         ("weir_rule_init", [pointer, pointer, limit], None),
         ("weir_rule_init_named", [pointer, pointer, limit, c_char_p, c_size_t], None),
         ("weir_limiter_decide_at",
@@ -194,6 +195,11 @@ class Limiter:
 
     def close(self):
         LIBRARY.weir_limiter_close(self.handle)
+
+    def reused_count(self):
+        stats = (c_uint64 * 8)()  # struct weir_limiter_stats: the fourth
+        LIBRARY.weir_limiter_stats(self.handle, stats)
+        return stats[3]
 
     def rule(self, compiled, name=None):
         rule = ctypes.create_string_buffer(512)

@@ -257,9 +257,12 @@ def test_long_traces_under_changing_numbers():
     run_long(lambda seed: check_long_trace(libweir.CoreBucket, seed, may_change=True))
 
 
-def check_table(limiter, seed):
-    """Batches of questions about some keys under some limits, inline ones and one that is named."""
+def check_table(seed):
+    """Batches of questions about some keys under some limits, inline ones and one that is named, at
+    readings that go back now and then. Once a slot was reused, an old reading sees a missing bucket as
+    empty since then, and may be delayed where the model is not: such a trace ends there."""
     dice = Dice(seed)
+    limiter = libweir.Limiter(16 << 20, seed)
     limits_ = [dice.limit() for _ in range(4)]
     rules = [limiter.rule(libweir.compile_limit(limit)) for limit in limits_[:3]]
     name = b"named %d" % seed
@@ -283,14 +286,16 @@ def check_table(limiter, seed):
             full_ns = int(limit.capacity / limit.rate)
             questions.append((operation, rule, key, cost_micro))
             expected.append((tell(last), beyond(operation, last, True)))
-        for question, want, got in zip(questions, expected, limiter.decide(questions, now)):
+        answers = limiter.decide(questions, now)
+        if limiter.reused_count() > 0:
+            break
+        for question, want, got in zip(questions, expected, answers):
             assert got == want, (question, now)
+    limiter.close()
 
 
 def test_long_traces_of_a_table():
-    limiter = libweir.Limiter()
-    run_long(lambda seed: check_table(limiter, seed))
-    limiter.close()
+    run_long(check_table)
 
 
 def check_small_table(seed):

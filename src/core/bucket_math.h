@@ -21,6 +21,9 @@
 #include "core/arith.h"
 #include "weir/bucket.h"
 
+/* For what is on the way of every decision, and is made in two versions (see below). */
+#define ALWAYS_INLINE __attribute__((always_inline)) static inline
+
 /* weir_bucket.word, from the least bit. */
 #define BUCKET_REST_BITS   40
 #define BUCKET_OWNER_BITS  16
@@ -39,12 +42,19 @@ struct charge {
     bool never; /* it exceeds the capacity */
 };
 
+/* Under most limits a millionth of a unit lasts whole nanoseconds: the denominator is 1, and there are
+ * no remainders. The functions on the way of a take therefore get the denominator beside the limit:
+ * where a caller writes 1, the compiler makes a shorter version of the same code. */
+
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
  * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
-static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit)
+static inline struct span bucket_moment(struct weir_bucket bucket, uint64_t denominator)
 {
     uint64_t rest = bucket.word & BUCKET_REST_MASK;
-    if (__builtin_expect(rest >= limit->denominator, 0)) {
+    if (denominator == 1) {
+        return (struct span){bucket.empty_at_ns + (rest != 0), 0};
+    }
+    if (__builtin_expect(rest >= denominator, 0)) {
         return (struct span){bucket.empty_at_ns + 1, 0};
     }
     return (struct span){bucket.empty_at_ns, rest};
@@ -56,9 +66,10 @@ static inline struct weir_bucket bucket_with_moment(struct weir_bucket bucket, s
     return (struct weir_bucket){moment.ns, (bucket.word & ~BUCKET_REST_MASK) | moment.rest};
 }
 
-static inline struct span limit_full(const struct weir_limit *limit)
+/* From full to empty. */
+static inline struct span limit_full(const struct weir_limit *limit, uint64_t denominator)
 {
-    return (struct span){limit->full_ns, limit->full_rest};
+    return (struct span){limit->full_ns, denominator == 1 ? 0 : limit->full_rest};
 }
 
 /* cost * scale / denominator as a span. The caller sees to it that it fits: cost <= capacity. */
@@ -80,10 +91,17 @@ static inline struct charge charge_of(const struct weir_limit *limit, uint64_t c
     return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false};
 }
 
-/* floor(span * rate) in whole units. */
-static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit)
+/* How far a charge moves the moment. */
+static inline struct span charge_span(const struct charge *charge, uint64_t denominator)
 {
-    uint128 parts = (uint128)span.ns * limit->denominator + span.rest;
+    return (struct span){charge->span.ns, denominator == 1 ? 0 : charge->span.rest};
+}
+
+/* floor(span * rate) in whole units. */
+static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit,
+                                        uint64_t denominator)
+{
+    uint128 parts = (uint128)span.ns * denominator + span.rest;
     uint64_t divisor = limit->unit_divisor;
     if (__builtin_expect((uint64_t)(parts >> 64) != 0 || divisor == 0, 0)) {
         return (uint64_t)(parts / ((uint128)limit->scale * WEIR_UNIT));
@@ -96,10 +114,11 @@ static inline uint64_t span_floor_units(struct span span, const struct weir_limi
 }
 
 /* floor(capacity - level): what is left of `full` when `level` is taken away. */
-static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit)
+static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit,
+                                      uint64_t denominator)
 {
-    struct span full = limit_full(limit);
-    return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
+    struct span full = limit_full(limit, denominator);
+    return span_floor_units(span_sub_or_zero(full, level, denominator), limit, denominator);
 }
 
 /* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
@@ -115,9 +134,11 @@ static inline struct span bucket_start(struct span moment, uint64_t now_ns)
 }
 
 /* The moment of a full bucket. */
-static inline struct span bucket_latest(const struct weir_limit *limit, uint64_t now_ns)
+static inline struct span bucket_latest(const struct weir_limit *limit, uint64_t denominator,
+                                        uint64_t now_ns)
 {
-    return (struct span){now_ns + limit->full_ns, limit->full_rest};
+    struct span full = limit_full(limit, denominator);
+    return (struct span){now_ns + full.ns, full.rest};
 }
 
 /* Where a bucket stands after a question: all that the next state and the answer depend on. Deciding
@@ -128,28 +149,27 @@ struct outcome {
 };
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
-__attribute__((always_inline)) static inline void bucket_answer(struct weir_decision *decision,
-                                                                const struct weir_limit *limit,
-                                                                struct outcome outcome,
-                                                                uint64_t now_ns)
+ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
+                                 uint64_t denominator, struct outcome outcome, uint64_t now_ns)
 {
     struct span level = span_since(outcome.moment, now_ns);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
-    decision->remaining = span_remaining(level, limit);
+    decision->remaining = span_remaining(level, limit, denominator);
     decision->retry_after_ns = -1;
     decision->reset_after_ns = (int64_t)span_ceil_ns(level);
     decision->delay_ns = 0;
 }
 
 /* Takes: the verdict, and the moment after it. */
-static inline struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
-                                         const struct charge *charge, uint64_t now_ns)
+ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
+                                         uint64_t denominator, const struct charge *charge,
+                                         uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit);
+    struct span moment = bucket_moment(bucket, denominator);
     struct span start = bucket_start(moment, now_ns);
-    struct span after = span_add(start, charge->span, limit->denominator);
-    struct span latest = bucket_latest(limit, now_ns);
+    struct span after = span_add(start, charge_span(charge, denominator), denominator);
+    struct span latest = bucket_latest(limit, denominator, now_ns);
     if (__builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
@@ -159,14 +179,16 @@ static inline struct outcome bucket_take(struct weir_bucket bucket, const struct
 
 /* The answer to a take: it also says when a refused one fits. That is as soon as
  * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
-__attribute__((always_inline)) static inline void
-bucket_answer_take(struct weir_decision *decision, const struct weir_limit *limit,
-                   const struct charge *charge, struct outcome outcome, uint64_t now_ns)
+ALWAYS_INLINE void bucket_answer_take(struct weir_decision *decision,
+                                      const struct weir_limit *limit, uint64_t denominator,
+                                      const struct charge *charge, struct outcome outcome,
+                                      uint64_t now_ns)
 {
-    bucket_answer(decision, limit, outcome, now_ns);
+    bucket_answer(decision, limit, denominator, outcome, now_ns);
     if (outcome.verdict == WEIR_LIMITED) {
-        struct span after = span_add(outcome.moment, charge->span, limit->denominator);
-        struct span wait = span_sub(after, bucket_latest(limit, now_ns), limit->denominator);
+        struct span after = span_add(outcome.moment, charge_span(charge, denominator), denominator);
+        struct span latest = bucket_latest(limit, denominator, now_ns);
+        struct span wait = span_sub(after, latest, denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
     }
 }
@@ -177,7 +199,7 @@ static inline struct outcome bucket_refund(struct weir_bucket bucket,
                                            const struct charge *charge, uint64_t now_ns)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, limit);
+    struct span moment = bucket_moment(bucket, denominator);
     struct span level = span_since(moment, now_ns);
     if (charge->cost_micro != 0 && (level.ns | level.rest) != 0) {
         uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
@@ -199,8 +221,8 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
                                          struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, limit);
-    struct span latest = bucket_latest(limit, now_ns);
+    struct span moment = bucket_moment(bucket, denominator);
+    struct span latest = bucket_latest(limit, denominator, now_ns);
     struct span start = bucket_start(moment, now_ns);
     struct span room = span_sub_or_zero(latest, start, denominator);
     uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
@@ -216,14 +238,14 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
 /* Reads. */
 static inline struct outcome bucket_show(struct weir_bucket bucket, const struct weir_limit *limit)
 {
-    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit)};
+    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit->denominator)};
 }
 
 /* The level at `now`, exactly. */
 static inline struct weir_amount bucket_level(struct weir_bucket bucket,
                                               const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit);
+    struct span moment = bucket_moment(bucket, limit->denominator);
     struct span level = span_since(moment, now_ns);
     return amount_of((uint128)level.ns * limit->denominator + level.rest,
                      (uint128)limit->scale * WEIR_UNIT);

@@ -5,20 +5,28 @@
 #include "core/bucket_math.h"
 #include "sync/atomic.h"
 
-struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
-                                             const struct weir_limit *limit, uint64_t cost_micro,
-                                             uint64_t now_ns)
+ALWAYS_INLINE struct weir_decision take(struct weir_bucket *bucket, const struct weir_limit *limit,
+                                        uint64_t denominator, uint64_t cost_micro, uint64_t now_ns)
 {
     struct charge charge = charge_of(limit, cost_micro);
     struct weir_decision decision;
     struct weir_bucket seen;
     struct outcome outcome;
-    now_ns = clamp_now(now_ns);
     do {
-        seen = load_bucket(&bucket->bucket);
-        outcome = bucket_take(seen, limit, &charge, now_ns);
+        seen = load_bucket(bucket);
+        outcome = bucket_take(seen, limit, denominator, &charge, now_ns);
     } while (outcome.verdict == WEIR_ALLOWED && cost_micro != 0
-             && !cas_bucket(&bucket->bucket, seen, bucket_with_moment(seen, outcome.moment)));
-    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
+             && !cas_bucket(bucket, seen, bucket_with_moment(seen, outcome.moment)));
+    bucket_answer_take(&decision, limit, denominator, &charge, outcome, now_ns);
     return decision;
+}
+
+struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
+                                             const struct weir_limit *limit, uint64_t cost_micro,
+                                             uint64_t now_ns)
+{
+    now_ns = clamp_now(now_ns);
+    return limit->denominator == 1
+               ? take(&bucket->bucket, limit, 1, cost_micro, now_ns)
+               : take(&bucket->bucket, limit, limit->denominator, cost_micro, now_ns);
 }

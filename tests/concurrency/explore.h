@@ -59,7 +59,7 @@ struct fiber {
     struct observation seen[STEPS_MAX];
 };
 
-/* What the explorer itself remembers of a slot: see memory_check_swap(). */
+/* What the explorer itself remembers of a slot: see explore_memory.c. */
 struct ghost {
     uint64_t given_at_ns; // the reading at which it was last reused; 0: never
     uint64_t highest_ns;  // the highest moment of its present bucket

@@ -121,6 +121,24 @@ static uint64_t load(const uint64_t *word)
     return seen->low;
 }
 
+/* The same, when a slot's tag changes. */
+static void check_publish(const uint64_t *tag)
+{
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        struct ghost *ghost = &world.shared.ghosts[i];
+        uint64_t since_ns = line->states[i % TABLE_LINE_SLOTS].empty_at_ns;
+        if (tag != &line->tags[i % TABLE_LINE_SLOTS]) {
+            continue;
+        }
+        if (*tag != 0 && since_ns <= ghost->highest_ns) {
+            explore_violation("a slot reused at a moment that its former bucket had");
+        }
+        ghost->given_at_ns = *tag != 0 ? since_ns : 0;
+        ghost->highest_ns = since_ns;
+    }
+}
+
 static void store(uint64_t *word, uint64_t value)
 {
     struct observation *seen;
@@ -128,6 +146,7 @@ static void store(uint64_t *word, uint64_t value)
         if (is_guarded(word) && !holds_lock()) {
             explore_violation("a write without the lock");
         }
+        check_publish(word);
         *word = value;
         note(seen);
     }
@@ -176,23 +195,18 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
         assert(slot < SLOTS_MAX);
     }
     struct ghost *ghost = &world.shared.ghosts[slot];
-    bool is_given = ((before.word ^ after.word) & BUCKET_OWNER_MASK) != 0;
-    bool is_reused =
-        is_given && world.shared.lines[slot / TABLE_LINE_SLOTS].tags[slot % TABLE_LINE_SLOTS] != 0;
-    if (is_given && !holds_lock()) {
+    if (holds_lock()) {
+        return; // on its way to another key: see check_publish()
+    }
+    if (((before.word ^ after.word) & BUCKET_OWNER_MASK) != 0) {
         explore_violation("a slot given away without the lock");
     }
-    if (is_reused && after.empty_at_ns <= ghost->highest_ns) {
-        explore_violation("a slot reused at a moment that its former bucket had");
-    }
-    if (is_reused) {
-        ghost->given_at_ns = after.empty_at_ns;
-    }
-    if (!is_given && after.empty_at_ns < ghost->given_at_ns) {
+    if (after.empty_at_ns < ghost->given_at_ns) {
         explore_violation("a bucket moved back to before it was given its slot");
     }
-    bool is_higher = is_given || after.empty_at_ns > ghost->highest_ns;
-    ghost->highest_ns = is_higher ? after.empty_at_ns : ghost->highest_ns;
+    if (after.empty_at_ns > ghost->highest_ns) {
+        ghost->highest_ns = after.empty_at_ns;
+    }
 }
 
 bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected, struct weir_bucket next)

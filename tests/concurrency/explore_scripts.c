@@ -71,6 +71,10 @@ struct family {
 #define TURNS_SETUP   1, 3, {TAKE(A, 4, 100)}
 #define TURNS_LETTERS {TAKE(A, 2, 120), TAKE(B, 4, 120), REFUND(A, 4, 120)}
 
+/* A is charged and given back, to the very state that it had; B wants its slot meanwhile. */
+#define RETURN_SETUP   2, 4, {TAKE(A, 4, 100), RESET(A, 100)}
+#define RETURN_LETTERS {TAKE(B, 4, 115), RESET(A, 100), TAKE(A, 6, 100), TAKE(A, 2, 100)}
+
 /* Two slots, in one line or in two, for three keys. */
 #define PAIR_SETUP   1, 6, {TAKE(A, 4, 100)}
 #define PAIR_LETTERS {TAKE(A, 2, 110), CAN_TAKE(A, 4, 110), TAKE(B, 4, 120), TAKE(C, 4, 121), FILL(C, 2, 105), RESET(A, 112)}
@@ -81,6 +85,7 @@ static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS},
     {"reuse-2x3", 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS},
     {"chain-2x3", 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS},
+    {"return-2x3", 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS},
     {"pair-2x3", 1, 2, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS},
     {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
     {"wide-2x3", 2, 2, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},

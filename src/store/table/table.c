@@ -7,7 +7,7 @@
  *  slot state           any thread, by compare-and-swap   full     itself: owner, moment and remainder
  *                                                                  change together
  *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in latest_reuse()
- *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in claim()
+ *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in reuse()
  *  line displaced       inserter, under the lock          relaxed  nothing: see the price below
  *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
  *
@@ -16,6 +16,7 @@
  *  A refusal   only reads.
  *  Insertion   under the stripe's lock: looks again, picks a slot that was never used or whose bucket
  *              is drained, swaps its state to (owner, empty since X), then publishes the tag (R1).
+ *              A drained state is first given the new owner bits only, which shuts its owner out.
  *  Reuse       X is the latest reading known to the stripe: max(now, reused_at_ns). It is published (R2)
  *              before the swap, so whoever no longer finds the former bucket sees that reading, and
  *              treats a missing bucket as empty since then: a lagging clock finds nothing forgotten
@@ -153,22 +154,43 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
            && (seen.word & BUCKET_OWNER_MASK) != owner;
 }
 
+/* Gives the state of a drained bucket to another owner, in two swaps. False: it was used after all.
+ * The first swap only shuts the former owner out. Now nobody moves this state, and all that was given
+ * back is noted: taking and giving back may have led to the very state that was seen. */
+static bool reuse(struct line *line, int i, struct weir_bucket seen, uint64_t owner,
+                  uint64_t since_ns)
+{
+    struct weir_bucket shut = {seen.empty_at_ns, (seen.word & ~BUCKET_OWNER_MASK) | owner};
+    if (!cas_bucket(&line->states[i], seen, shut)) {
+        return false;
+    }
+    bool is_high = load_acquire(&line->lowered_from_ns) >= since_ns; // A3: R3 came before `shut`
+    bool done =
+        cas_bucket(&line->states[i], shut, is_high ? seen : (struct weir_bucket){since_ns, owner});
+    assert(done);
+    return done && !is_high;
+}
+
 /* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
 static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t since_ns)
 {
     uint64_t owner = table_owner_of(hash);
     uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
     struct weir_bucket seen = load_bucket(&line->states[i]);
-    uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // A3: R3 came before `seen`
+    uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // a first look
     if (!is_free(seen, tag, owner, lowered_from_ns, since_ns)) {
         return false;
     }
-    if (tag != 0) {
+    if (tag == 0) {
+        bool done = cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner});
+        assert(done); // no key matches it
+        (void)done;
+    } else {
         store_release(&stripe->reused_at_ns,
                       since_ns); // R2: before the former bucket can be missed
-    }
-    if (!cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner})) {
-        return false; // the former owner took from it after all
+        if (!reuse(line, i, seen, owner, since_ns)) {
+            return false;
+        }
     }
     uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
     store_relaxed(counter, load_relaxed(counter) + 1);

@@ -2,7 +2,7 @@
  *
  * What must hold for every trace of operations on a bucket: all short traces of small numbers, and
  * random ones of all numbers. Each operation is compared with the slow bucket, and at each state the
- * promises of DESIGN are asked one by one.
+ * promises of docs/design/exact-arithmetic.md are asked one by one.
  *
  *     WEIR_SEED=N         repeats a random run; the seed of each run is printed
  *     SOAK_MINUTES=N      random traces for so long, instead of a few seconds; short ones are longer */

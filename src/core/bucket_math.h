@@ -42,19 +42,30 @@ struct charge {
     bool never; /* it exceeds the capacity */
 };
 
-/* Under most limits a millionth of a unit lasts whole nanoseconds: the denominator is 1, and there are
- * no remainders. The functions on the way of a take therefore get the denominator beside the limit:
- * where a caller writes 1, the compiler makes a shorter version of the same code. */
+/* Under most limits a millionth of a unit lasts whole nanoseconds: the denominator is 1, there are no
+ * remainders, and what is divided fits 64 bits. The functions on the way of a take are told so beside
+ * the limit: where a caller writes `true`, because limit_is_whole(), the compiler makes a shorter
+ * version of the same code, one without a call. `false` is always right. */
+static inline bool limit_is_whole(const struct weir_limit *limit)
+{
+    return limit->denominator == 1 && limit->unit_divisor != 0;
+}
+
+static inline uint64_t denominator_of(const struct weir_limit *limit, bool is_whole)
+{
+    return is_whole ? 1 : limit->denominator;
+}
 
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
  * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
-static inline struct span bucket_moment(struct weir_bucket bucket, uint64_t denominator)
+static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit,
+                                        bool is_whole)
 {
     uint64_t rest = bucket.word & BUCKET_REST_MASK;
-    if (denominator == 1) {
+    if (is_whole) {
         return (struct span){bucket.empty_at_ns + (rest != 0), 0};
     }
-    if (__builtin_expect(rest >= denominator, 0)) {
+    if (__builtin_expect(rest >= limit->denominator, 0)) {
         return (struct span){bucket.empty_at_ns + 1, 0};
     }
     return (struct span){bucket.empty_at_ns, rest};
@@ -67,9 +78,9 @@ static inline struct weir_bucket bucket_with_moment(struct weir_bucket bucket, s
 }
 
 /* From full to empty. */
-static inline struct span limit_full(const struct weir_limit *limit, uint64_t denominator)
+static inline struct span limit_full(const struct weir_limit *limit, bool is_whole)
 {
-    return (struct span){limit->full_ns, denominator == 1 ? 0 : limit->full_rest};
+    return (struct span){limit->full_ns, is_whole ? 0 : limit->full_rest};
 }
 
 /* cost * scale / denominator as a span. The caller sees to it that it fits: cost <= capacity. */
@@ -80,10 +91,14 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
                          (uint64_t)(product % limit->denominator)};
 }
 
-static inline struct charge charge_of(const struct weir_limit *limit, uint64_t cost_micro)
+static inline struct charge charge_of(const struct weir_limit *limit, bool is_whole,
+                                      uint64_t cost_micro)
 {
     if (cost_micro > limit->capacity_micro) {
         return (struct charge){{0, 0}, cost_micro, true};
+    }
+    if (is_whole) {
+        return (struct charge){{cost_micro * limit->scale, 0}, cost_micro, false};
     }
     if (cost_micro == WEIR_UNIT) {
         return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false};
@@ -91,19 +106,14 @@ static inline struct charge charge_of(const struct weir_limit *limit, uint64_t c
     return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false};
 }
 
-/* How far a charge moves the moment. */
-static inline struct span charge_span(const struct charge *charge, uint64_t denominator)
-{
-    return (struct span){charge->span.ns, denominator == 1 ? 0 : charge->span.rest};
-}
-
 /* floor(span * rate) in whole units. */
 static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit,
-                                        uint64_t denominator)
+                                        bool is_whole)
 {
-    uint128 parts = (uint128)span.ns * denominator + span.rest;
+    uint128 parts = (uint128)span.ns * denominator_of(limit, is_whole) + span.rest;
     uint64_t divisor = limit->unit_divisor;
-    if (__builtin_expect((uint64_t)(parts >> 64) != 0 || divisor == 0, 0)) {
+    bool is_wide = (uint64_t)(parts >> 64) != 0 || divisor == 0;
+    if (!is_whole && __builtin_expect(is_wide, 0)) {
         return (uint64_t)(parts / ((uint128)limit->scale * WEIR_UNIT));
     }
     /* One multiplication in place of a division: the quotient by the reciprocal, itself rounded
@@ -115,10 +125,11 @@ static inline uint64_t span_floor_units(struct span span, const struct weir_limi
 
 /* floor(capacity - level): what is left of `full` when `level` is taken away. */
 static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit,
-                                      uint64_t denominator)
+                                      bool is_whole)
 {
-    struct span full = limit_full(limit, denominator);
-    return span_floor_units(span_sub_or_zero(full, level, denominator), limit, denominator);
+    struct span full = limit_full(limit, is_whole);
+    struct span left = span_sub_or_zero(full, level, denominator_of(limit, is_whole));
+    return span_floor_units(left, limit, is_whole);
 }
 
 /* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
@@ -134,10 +145,10 @@ static inline struct span bucket_start(struct span moment, uint64_t now_ns)
 }
 
 /* The moment of a full bucket. */
-static inline struct span bucket_latest(const struct weir_limit *limit, uint64_t denominator,
+static inline struct span bucket_latest(const struct weir_limit *limit, bool is_whole,
                                         uint64_t now_ns)
 {
-    struct span full = limit_full(limit, denominator);
+    struct span full = limit_full(limit, is_whole);
     return (struct span){now_ns + full.ns, full.rest};
 }
 
@@ -150,12 +161,12 @@ struct outcome {
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
 ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
-                                 uint64_t denominator, struct outcome outcome, uint64_t now_ns)
+                                 bool is_whole, struct outcome outcome, uint64_t now_ns)
 {
     struct span level = span_since(outcome.moment, now_ns);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
-    decision->remaining = span_remaining(level, limit, denominator);
+    decision->remaining = span_remaining(level, limit, is_whole);
     decision->retry_after_ns = -1;
     decision->reset_after_ns = (int64_t)span_ceil_ns(level);
     decision->delay_ns = 0;
@@ -163,13 +174,13 @@ ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct we
 
 /* Takes: the verdict, and the moment after it. */
 ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
-                                         uint64_t denominator, const struct charge *charge,
+                                         bool is_whole, const struct charge *charge,
                                          uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, denominator);
+    struct span moment = bucket_moment(bucket, limit, is_whole);
     struct span start = bucket_start(moment, now_ns);
-    struct span after = span_add(start, charge_span(charge, denominator), denominator);
-    struct span latest = bucket_latest(limit, denominator, now_ns);
+    struct span after = span_add(start, charge->span, denominator_of(limit, is_whole));
+    struct span latest = bucket_latest(limit, is_whole, now_ns);
     if (__builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
@@ -180,15 +191,15 @@ ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct
 /* The answer to a take: it also says when a refused one fits. That is as soon as
  * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
 ALWAYS_INLINE void bucket_answer_take(struct weir_decision *decision,
-                                      const struct weir_limit *limit, uint64_t denominator,
+                                      const struct weir_limit *limit, bool is_whole,
                                       const struct charge *charge, struct outcome outcome,
                                       uint64_t now_ns)
 {
-    bucket_answer(decision, limit, denominator, outcome, now_ns);
+    bucket_answer(decision, limit, is_whole, outcome, now_ns);
     if (outcome.verdict == WEIR_LIMITED) {
-        struct span after = span_add(outcome.moment, charge_span(charge, denominator), denominator);
-        struct span latest = bucket_latest(limit, denominator, now_ns);
-        struct span wait = span_sub(after, latest, denominator);
+        uint64_t denominator = denominator_of(limit, is_whole);
+        struct span after = span_add(outcome.moment, charge->span, denominator);
+        struct span wait = span_sub(after, bucket_latest(limit, is_whole, now_ns), denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
     }
 }
@@ -199,7 +210,7 @@ static inline struct outcome bucket_refund(struct weir_bucket bucket,
                                            const struct charge *charge, uint64_t now_ns)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, denominator);
+    struct span moment = bucket_moment(bucket, limit, false);
     struct span level = span_since(moment, now_ns);
     if (charge->cost_micro != 0 && (level.ns | level.rest) != 0) {
         uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
@@ -221,8 +232,8 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
                                          struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, denominator);
-    struct span latest = bucket_latest(limit, denominator, now_ns);
+    struct span moment = bucket_moment(bucket, limit, false);
+    struct span latest = bucket_latest(limit, false, now_ns);
     struct span start = bucket_start(moment, now_ns);
     struct span room = span_sub_or_zero(latest, start, denominator);
     uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
@@ -238,14 +249,14 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
 /* Reads. */
 static inline struct outcome bucket_show(struct weir_bucket bucket, const struct weir_limit *limit)
 {
-    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit->denominator)};
+    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit, false)};
 }
 
 /* The level at `now`, exactly. */
 static inline struct weir_amount bucket_level(struct weir_bucket bucket,
                                               const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit->denominator);
+    struct span moment = bucket_moment(bucket, limit, false);
     struct span level = span_since(moment, now_ns);
     return amount_of((uint128)level.ns * limit->denominator + level.rest,
                      (uint128)limit->scale * WEIR_UNIT);

@@ -266,7 +266,7 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
 
 static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span level = span_since(bucket_moment(bucket, limit->denominator), now_ns);
+    struct span level = span_since(bucket_moment(bucket, limit, false), now_ns);
     return (level.ns | level.rest) != 0;
 }
 
@@ -279,9 +279,7 @@ static struct outcome apply_other(struct weir_bucket bucket, const struct weir_r
     struct outcome outcome = bucket_show(bucket, limit);
     switch (request->operation) {
     case WEIR_TAKE:
-    case WEIR_CAN_TAKE:
-        outcome = bucket_take(bucket, limit, limit->denominator, charge, now_ns);
-        break;
+    case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, false, charge, now_ns); break;
     case WEIR_FILL:
         outcome = bucket_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
         break;
@@ -305,23 +303,23 @@ static struct outcome apply_other(struct weir_bucket bucket, const struct weir_r
 static inline struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
                                    const struct charge *charge, uint64_t now_ns)
 {
-    return request->operation == WEIR_TAKE ? bucket_take(
-               bucket, &request->rule->limit, request->rule->limit.denominator, charge, now_ns)
-                                           : apply_other(bucket, request, charge, now_ns);
+    return request->operation == WEIR_TAKE
+               ? bucket_take(bucket, &request->rule->limit, false, charge, now_ns)
+               : apply_other(bucket, request, charge, now_ns);
 }
 
 static void answer(struct weir_decision *decision, const struct weir_request *request,
                    const struct charge *charge, struct outcome outcome, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    bucket_answer_take(decision, limit, limit->denominator, charge, outcome, now_ns);
+    bucket_answer_take(decision, limit, false, charge, outcome, now_ns);
 }
 
 /* True if the bucket has to be written to come to this outcome. */
 static bool changes(struct weir_bucket bucket, const struct weir_request *request,
                     struct outcome outcome)
 {
-    struct span moment = bucket_moment(bucket, request->rule->limit.denominator);
+    struct span moment = bucket_moment(bucket, &request->rule->limit, false);
     return request->operation != WEIR_CAN_TAKE
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
@@ -353,7 +351,7 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
                                                       struct weir_decision *decision)
 {
     struct stripe *stripe = stripe_of(table, hash);
-    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
+    struct charge charge = charge_of(&request->rule->limit, false, request->cost_micro);
     struct found found;
     bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
     for (;;) {
@@ -390,17 +388,17 @@ struct step {
 
 /* Takes from the bucket that was found. False if it changed meanwhile. */
 ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_request *request,
-                              uint64_t denominator, uint64_t now_ns, struct weir_decision *decision)
+                              bool is_whole, uint64_t now_ns, struct weir_decision *decision)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct charge charge = charge_of(limit, request->cost_micro);
-    struct outcome outcome = bucket_take(found->seen, limit, denominator, &charge, now_ns);
+    struct charge charge = charge_of(limit, is_whole, request->cost_micro);
+    struct outcome outcome = bucket_take(found->seen, limit, is_whole, &charge, now_ns);
     bool is_change = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
     struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
     if (is_change && !cas_bucket(found->state, found->seen, next)) {
         return false;
     }
-    bucket_answer_take(decision, limit, denominator, &charge, outcome, now_ns);
+    bucket_answer_take(decision, limit, is_whole, &charge, outcome, now_ns);
     return true;
 }
 
@@ -409,13 +407,12 @@ ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *r
                                const struct step *step, uint64_t now_ns,
                                struct weir_decision *decision)
 {
-    uint64_t denominator = request->rule->limit.denominator;
     struct found found;
     if (__builtin_expect(request->operation == WEIR_TAKE && look(step->line, step->hash, &found),
                          1)) {
-        bool is_done = denominator == 1
-                           ? take_found(&found, request, 1, now_ns, decision)
-                           : take_found(&found, request, denominator, now_ns, decision);
+        bool is_done = limit_is_whole(&request->rule->limit)
+                           ? take_found(&found, request, true, now_ns, decision)
+                           : take_found(&found, request, false, now_ns, decision);
         if (is_done) {
             return;
         }

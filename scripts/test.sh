@@ -36,7 +36,7 @@ in_ctest() {
 in_pytest() {
     local preset=$1 log=$RESULTS/pytest-$1.log
     progress "$preset: system tests"
-    WEIR_BINARY=$PWD/build/$preset/weir build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$JOBS" \
+    WEIR_PRESET=$preset WEIR_BINARY=$PWD/build/$preset/weir build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$JOBS" \
         --dist worksteal --junitxml "$RESULTS/pytest-$preset.xml" -o "junit_suite_name=$preset" \
         "${@:2}" >"$log" 2>&1 || tail -n 200 "$log"
     [ -s "$RESULTS/pytest-$preset.xml" ] || broken "pytest with $preset (see $log)"

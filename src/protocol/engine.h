@@ -130,10 +130,13 @@ struct engine_ops {
     /* Handles every complete request at the front of `input`: parses all, decides all in one batch,
      * appends the replies in order to `output`. May stop early once `output` holds
      * ENGINE_OUTPUT_BYTES_PLENTY.
-     *   used    bytes of input that are done with
+     *   used    bytes of input that are done with; may be none where output is plenty
      * Never blocks. Called again with the rest and more when more has arrived. */
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
                               struct buffer *output, size_t *used);
+
+    /* The memory that a session holds beside itself, for the server's bounds. NULL: always none. */
+    size_t (*held_bytes)(const void *session);
 
     /* The session ends; releases what it holds. */
     void (*close)(void *session);

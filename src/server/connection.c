@@ -113,6 +113,18 @@ static void release_output(struct worker *worker, struct connection *connection)
     connection->output_at = connection->output_len = 0;
 }
 
+/* Counts what the session holds now: nothing once it is closed. */
+static void count_held(struct worker *worker, struct connection *connection, bool is_closed)
+{
+    const struct engine_ops *engine = connection->engine;
+    size_t held_bytes =
+        is_closed || engine->held_bytes == NULL ? 0 : engine->held_bytes(connection->session);
+    if (held_bytes != connection->held_bytes) {
+        count_buffers(worker, connection->held_bytes, held_bytes);
+        connection->held_bytes = held_bytes;
+    }
+}
+
 static const char *reason_label(enum close_reason reason)
 {
     static const char *const labels[] = {
@@ -154,6 +166,7 @@ static void close_now(struct worker *worker, struct connection *connection,
     list_remove(worker, connection);
     release_input(worker, connection);
     release_output(worker, connection);
+    count_held(worker, connection, true);
     if (connection->has_address) {
         address_table_leave(worker->server->addresses, connection->address);
     }
@@ -380,10 +393,11 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     enum engine_state state =
         connection->engine->feed(connection->session, service, input, &worker->output, &used);
     assert(used <= input.length);
+    count_held(worker, connection, false);
 
     struct bytes rest = {input.at + used, input.length - used};
     /* An engine that stopped because there was plenty to send has more to say to the same input. */
-    bool is_plenty = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY && used > 0;
+    bool is_plenty = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY;
     if (state == ENGINE_CLOSE) {
         connection->is_ending = true;
         connection->reason = CLOSE_PROTOCOL;
@@ -399,7 +413,8 @@ static void answer(struct worker *worker, struct connection *connection, struct 
         connection->is_unread = is_plenty && rest.length > 0;
         if (send_answers(worker, connection)) {
             /* Relaxed: a bound, see state.h. */
-            if ((connection->output != NULL || connection->input != NULL)
+            if ((connection->output != NULL || connection->input != NULL
+                 || connection->held_bytes > 0)
                 && atomic_load_explicit(&worker->server->buffers_bytes, memory_order_relaxed)
                        > worker->server->options.buffers_bytes_max) {
                 close_now(worker, connection, CLOSE_BUFFERS_MAX);

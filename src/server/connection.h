@@ -30,6 +30,7 @@ struct connection {
     size_t input_len, input_capacity;
     char *output; // what the socket did not take, from output_at on
     size_t output_at, output_len;
+    size_t held_bytes; // of the session, as counted
 
     uint8_t wait;     // enum wait
     uint8_t reason;   // enum close_reason, once is_ending

@@ -109,9 +109,10 @@ static void write_connections(struct buffer *output, const struct server *server
               totals->stats.received_bytes);
     write_one(output, "weir_sent_bytes_total", "counter", "Bytes sent to clients.",
               totals->stats.sent_bytes);
-    write_one(output, "weir_buffers_bytes", "gauge",
-              "Bytes of incomplete requests and of answers that clients have not taken.",
-              atomic_load_explicit(&server->buffers_bytes, memory_order_relaxed)); // a statistic
+    write_one(
+        output, "weir_buffers_bytes", "gauge",
+        "Bytes of incomplete requests, queued commands and answers that clients have not taken.",
+        atomic_load_explicit(&server->buffers_bytes, memory_order_relaxed)); // a statistic
 }
 
 /* Bounds are powers of two nanoseconds, 1.024 us .. 17.2 s: there the histogram is exact. */

@@ -65,12 +65,12 @@ static long read_count(struct bytes line)
     return count;
 }
 
-/* Replies have few levels: COMMAND's are arrays of arrays of arrays. */
+/* Replies have few levels: COMMAND's are arrays of arrays of arrays, in one of EXEC at most. */
 static void check_reply(struct bytes *rest, unsigned depth)
 {
     struct bytes line = read_line(rest);
     long count = line.at[0] == '+' || line.at[0] == '-' || line.at[0] == '_' ? 0 : read_count(line);
-    require(depth < 4);
+    require(depth < 5);
     switch (line.at[0]) {
     case '+':
     case '-':

@@ -51,9 +51,10 @@ static inline bool resp_world_advance(struct service *service, uint64_t by_ns)
     return fits;
 }
 
-/* A new connection, from world->peer. */
+/* A new connection, from world->peer, instead of the old. */
 static inline void resp_world_connect(struct resp_world *world)
 {
+    RESP_ENGINE.close(world->session);
     memset(world->session, 0, RESP_ENGINE.session_bytes);
     RESP_ENGINE.open(world->session, &world->peer);
     world->input.length = 0;

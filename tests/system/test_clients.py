@@ -50,6 +50,9 @@ class ProgramClient:
     def pipeline(self, commands):
         return self._ask(do="pipeline", commands=commands)
 
+    def transaction(self, commands):
+        return self._ask(do="transaction", commands=commands)
+
     def close(self):
         self.program.stdin.close()
         self.program.stdout.close()
@@ -74,10 +77,18 @@ class RedisPy:
             raise ClientError(str(error)) from error
 
     def pipeline(self, commands):
-        pipe = self.client.pipeline(transaction=False)
+        return self._execute(self.client.pipeline(transaction=False), commands)
+
+    def transaction(self, commands):
+        return self._execute(self.client.pipeline(), commands)  # transaction=True by default
+
+    def _execute(self, pipe, commands):
         for words in commands:
             pipe.execute_command(*words)
-        return pipe.execute()
+        try:
+            return pipe.execute()
+        except redis.RedisError as error:
+            raise ClientError(str(error)) from error
 
     def close(self):
         if self.client is not None:
@@ -169,12 +180,30 @@ def test_throttles(client, server):
     assert client.command(*throttle) == [0, 5, 0, -1, 10]
 
 
-def test_pipelines_a_hundred(client, server):
+@pytest.mark.parametrize("how", ["pipeline", "transaction"])
+def test_pipelines_a_hundred(client, server, how):
     client.connect(server.resp_port)
-    replies = client.pipeline([["WEIR.TAKE", "alice", "60/min"]] * 100)
+    replies = getattr(client, how)([["WEIR.TAKE", "alice", "60/min"]] * 100)
     allowed = [(0, 60, 59 - i, -1, (i + 1) * NS_PER_S, 0) for i in range(60)]
     refused = [(1, 60, 0, NS_PER_S, 60 * NS_PER_S, 0)] * 40
     assert [decision(reply) for reply in replies] == allowed + refused
+
+
+def test_a_spoilt_transaction_charges_nothing(client, server):
+    client.connect(server.resp_port)
+    with pytest.raises(ClientError):
+        client.transaction([["WEIR.TAKE", "alice", "60/min"], ["NOPE"]])
+    assert decision(client.command("WEIR.TAKE", "alice", "60/min")) == (0, 60, 59, -1, NS_PER_S, 0)
+
+
+def test_redis_py_watches(server):
+    """Its helper for optimistic transactions: WATCH, MULTI .. EXEC. Nothing is ever changed behind them."""
+    client = redis.Redis(port=server.resp_port, decode_responses=True)
+    take = "WEIR.TAKE", "alice", "10/s"
+    first, show = client.transaction(
+        lambda pipe: (pipe.multi(), pipe.execute_command(*take), pipe.exists("alice")), "alice"
+    )
+    assert decision(first) == (0, 10, 9, -1, 100_000_000, 0) and show == 0
 
 
 def test_comes_back_after_a_restart(client, server):

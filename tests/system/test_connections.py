@@ -296,6 +296,32 @@ def test_all_that_waits_together_is_bounded():
 # ---- many ----
 
 
+def test_what_is_queued_behind_multi_is_bounded_and_released():
+    with WeirServer("--threads", 1, "--buffers-max", 300_000) as server:
+        with server.client() as first, server.client() as second, server.client() as third:
+            for client in first, second:
+                assert client.command("MULTI") == "OK"
+                assert [client.command("ECHO", "x" * 60_000) for _ in range(2)] == ["QUEUED"] * 2
+            assert 240_000 < buffers_bytes(server) < 300_000
+            assert third.command("MULTI") == "OK"
+            with pytest.raises(OSError):
+                third.command("ECHO", "x" * 60_000)  # may be answered yet
+                third.command("PING")
+            assert closed_for(server, "buffers_max") == 1
+            assert len(first.command("EXEC")) == 2
+        wait_until(lambda: buffers_bytes(server) == 0, "all to be released")
+
+
+def test_a_transaction_with_large_answers_goes_on_as_they_are_sent():
+    with WeirServer("--threads", 1) as server, connect(server.resp_port) as client:
+        client.sendall(b"MULTI\r\n" + b"COMMAND\r\n" * 1000 + b"EXEC\r\nQUIT\r\n")
+        answers = read_to_end(client)
+        assert answers.startswith(b"+OK\r\n" + b"+QUEUED\r\n" * 1000 + b"*1000\r\n*")
+        assert answers.count(b"$7\r\ncommand\r\n") == 1000
+        assert answers.endswith(b"+OK\r\n")
+        assert server.command("PING") == "PONG"
+
+
 def watched_by_each_poller(server):
     """How many fds each epoll of the server has."""
     counts = []

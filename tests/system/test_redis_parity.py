@@ -202,7 +202,64 @@ MEMORY USAGE k
 MEMORY NOPE
 ACL WHOAMI
 ACL NOPE
+EXEC
+EXEC x
+DISCARD
+DISCARD x
+MULTI x
+WATCH k
+WATCH a b
+WATCH
+UNWATCH
+UNWATCH x
+COMMAND GETKEYS WATCH a b
 """
+
+TRANSACTIONS = [
+    "MULTI; EXEC",
+    "MULTI; DISCARD",
+    "MULTI; PING; ECHO a; EXEC; PING",
+    "MULTI; PING; DISCARD; EXEC",
+    "MULTI; EXEC; EXEC",
+    "MULTI; EXEC x; EXEC",
+    "MULTI; PING; DISCARD x; EXEC",
+    "MULTI x; PING",
+    "MULTI; MULTI; PING; EXEC",
+    "MULTI; MULTI x; PING; EXEC",
+    "MULTI; WATCH k; PING; EXEC",
+    "MULTI; WATCH; PING; EXEC",
+    "WATCH k; MULTI; GET k; EXEC",
+    "MULTI; UNWATCH; EXEC",
+    "MULTI; NOPE a; PING; EXEC; EXEC",
+    "MULTI; NOPE; DISCARD; EXEC",
+    "MULTI; NOPE; MULTI; EXEC",
+    "MULTI; GET; EXEC",
+    "MULTI; PING a b; PING a; EXEC",
+    "MULTI; SELECT 99; SELECT 1; EXEC",
+    "MULTI; SCAN x; GET k; TTL k; EXEC",
+    "MULTI; CLIENT SETNAME me; CLIENT GETNAME; EXEC; CLIENT GETNAME",
+    "MULTI; CLIENT SETNAME me; DISCARD; CLIENT GETNAME",
+    "MULTI; CLIENT; EXEC",
+    "MULTI; CLIENT NOPE; EXEC",
+    "MULTI; CLIENT GETNAME x; EXEC",
+    "MULTI; CONFIG NOPE; EXEC",
+    "MULTI; CONFIG GET save; EXEC",
+    "MULTI; COMMAND NOPE; EXEC",
+    "MULTI; COMMAND GETKEYS GET k; EXEC",
+    "MULTI; SLOWLOG NOPE; EXEC",
+    "MULTI; LATENCY NOPE; EXEC",
+    "MULTI; MEMORY NOPE; EXEC",
+    "MULTI; ACL NOPE; EXEC",
+    "MULTI; CLUSTER INFO; EXEC",
+    "MULTI; AUTH x; EXEC",
+    "MULTI; AUTH default x; PING; EXEC",
+    "MULTI; AUTH nobody x; PING; EXEC",
+    "MULTI; HELLO 4; HELLO x; EXEC",
+    "MULTI; PING; QUIT; PING",
+    "MULTI; QUIT x; PING",
+    "MULTI; PING; RESET; EXEC",
+    "MULTI; RESET x; EXEC",
+]
 
 SAME_BYTES = {
     "a pipeline": commands("PING\nECHO a\nNOPE\nPING b"),
@@ -244,6 +301,9 @@ SAME_BYTES = {
     "a length with a zero": b"*1\r\n$04\r\nPING\r\n",
     "a length that is huge": b"*1\r\n$4294967296\r\n",
     "a good command, then a bad one": commands("PING") + b"*1\r\n$x\r\n",
+    **{"a transaction: " + line: commands(line.replace("; ", "\n")) for line in TRANSACTIONS},
+    "an inline transaction": b"MULTI\r\nECHO 'a b'\nPING\r\nEXEC\r\n",
+    "a transaction, then a bad command": commands("MULTI\nPING") + b"*1\r\n$x\r\n",
     "a browser's POST": b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a browser's POST as an array": commands("POST / HTTP/1.1"),
 }
@@ -263,10 +323,6 @@ DIFFERENT = {
     "SET k v": (
         b"+OK\r\n", b"-ERR unknown command 'SET', with args beginning with: 'k' 'v' \r\n",
         "weir stores no keys",
-    ),
-    "WATCH k": (
-        b"+OK\r\n", b"-ERR unknown command 'WATCH', with args beginning with: 'k' \r\n",
-        "no transactions: a pipeline is decided at one instant anyway",
     ),
     "CLIENT TRACKING on": (
         b"+OK\r\n",
@@ -321,6 +377,11 @@ LOCKED = {
     "AUTH, then a wrong one": encode("AUTH", PASSWORD) + commands("AUTH wrong\nPING"),
     "AUTH, RESET, then PING": encode("AUTH", PASSWORD) + commands("RESET\nPING"),
     "AUTH with an empty password": encode("AUTH", ""),
+    "MULTI": commands("MULTI"),
+    "WATCH k": commands("WATCH k"),
+    "AUTH wrong in a transaction": encode("AUTH", PASSWORD)
+    + commands("MULTI\nAUTH wrong\nPING\nEXEC\nPING"),
+    "RESET in a transaction": encode("AUTH", PASSWORD) + commands("MULTI\nPING\nRESET\nPING"),
     "QUIT": commands("QUIT"),
     "RESET": commands("RESET"),
     "eleven arguments": b"*11\r\n",
@@ -381,6 +442,16 @@ def test_a_stranger_learns_no_subcommands(locked_peers):
     request = commands("CLIENT NOPE")
     assert redis.ask(request, PASSWORD).startswith(b"-ERR unknown subcommand 'NOPE'.")
     assert weir.ask(request, PASSWORD).startswith(b"-NOAUTH Authentication required.\r\n")
+
+
+def test_a_stranger_has_no_transaction_to_discard(locked_peers):
+    """Redis says that it has been; weir, that the password comes first."""
+    redis, weir = locked_peers
+    refused = b"NOAUTH Authentication required.\r\n"
+    request = commands("MULTI\nEXEC")
+    discarded = b"-EXECABORT Transaction discarded because of: "
+    assert redis.ask(request, PASSWORD).startswith(b"-" + refused + discarded + refused)
+    assert weir.ask(request, PASSWORD).startswith(b"-" + refused + b"-" + refused)
 
 
 def fields_of(peer, request):

@@ -189,6 +189,7 @@ static void handle_hello(struct resp_call *call)
 
 static void handle_reset(struct resp_call *call)
 {
+    resp_transaction_release(call->session);
     call->session->version = 2;
     call->session->is_authenticated = false;
     call->session->name[0] = '\0';

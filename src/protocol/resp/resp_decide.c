@@ -8,9 +8,6 @@
 
 #include "protocol/resp/resp_session.h"
 
-/* The longest answer: WEIR.FILL as a map, an amount among its values. */
-enum { ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX };
-
 /* Where the rule of the next limit goes. It counts once rule_count is raised. */
 static struct weir_rule *next_rule(struct resp_batch *batch)
 {
@@ -339,7 +336,7 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
     weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
                            service->now_ns);
     count_decisions(service->counters, batch);
-    char *start = buffer_reserve(output, batch->count * ANSWER_BYTES_MAX);
+    char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
     if (start != NULL) {
         char *to = start;
         for (size_t i = 0; i < batch->count; i++) {

@@ -30,8 +30,13 @@ static const struct resp_handler QUESTION_HANDLERS[] = {
 const struct resp_handler *const *resp_tables(const struct service *service)
 {
     static const struct resp_handler *const TABLES[] = {
-        RESP_CLOCK_HANDLERS, QUESTION_HANDLERS,    RESP_CONNECTION_HANDLERS,
-        RESP_KEY_HANDLERS,   RESP_SERVER_HANDLERS, NULL,
+        RESP_CLOCK_HANDLERS,
+        QUESTION_HANDLERS,
+        RESP_CONNECTION_HANDLERS,
+        RESP_KEY_HANDLERS,
+        RESP_SERVER_HANDLERS,
+        RESP_TRANSACTION_HANDLERS,
+        NULL,
     };
     return service->ops->test_clock_set != NULL ? TABLES : TABLES + 1;
 }
@@ -120,6 +125,7 @@ void resp_fail(struct resp_call *call, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    call->has_failed = true;
     resp_flush(call->batch, call->service, call->output); // answers stay in order
     counter_add(&call->service->counters->bad_requests[PROTOCOL_RESP], 1);
     resp_write_error(call->output, "%s", text);
@@ -180,13 +186,15 @@ void resp_handle_subcommand(struct resp_call *call, const char *name,
     struct bytes word = resp_arg(call, 1);
     const struct resp_handler *handler = find_in(table, word);
     if (handler == NULL && resp_word_is(word, "help") && call->command->arg_count == 2) {
-        write_help(call, to_upper(name, upper), table);
+        if (!call->only_checks) {
+            write_help(call, to_upper(name, upper), table);
+        }
     } else if (handler == NULL) {
         resp_fail(call, "ERR unknown subcommand '%.*s'. Try %s HELP.",
                   (int)(word.length < 128 ? word.length : 128), word.at, to_upper(name, upper));
     } else if (!fits_arity(handler, call->command->arg_count)) {
         resp_fail(call, "ERR wrong number of arguments for '%s|%s' command", name, handler->name);
-    } else {
+    } else if (!call->only_checks) {
         handler->handle(call);
     }
 }
@@ -204,27 +212,50 @@ static bool is_http(struct bytes name)
     return resp_word_is(name, "post") || resp_word_is(name, "host:");
 }
 
-static void call_command(struct resp_call *call)
+/* False, and an error is written, where a command is refused before anybody looks at what it asks. */
+static bool check_command(struct resp_call *call, const struct resp_handler *handler)
 {
-    struct bytes name = resp_arg(call, 0);
-    const struct resp_handler *handler = find_question(name);
     bool is_stranger = call->service->config->password != NULL && !call->session->is_authenticated;
     if (handler == NULL) {
-        handler = resp_find_handler(call->service, name);
-    }
-    if (handler == NULL && is_http(name)) {
-        call->closes = true;
-    } else if (handler == NULL) {
         fail_unknown(call);
     } else if (!fits_arity(handler, call->command->arg_count)) {
         resp_fail_arity(call, handler->name);
     } else if (is_stranger && !handler->is_for_strangers) {
         resp_fail(call, "NOAUTH Authentication required.");
     } else {
-        if (!is_question(handler)) {
-            resp_flush(call->batch, call->service, call->output);
-        }
-        handler->handle(call);
+        return true;
+    }
+    return false;
+}
+
+static void call_handler(struct resp_call *call, const struct resp_handler *handler)
+{
+    if (!is_question(handler)) {
+        resp_flush(call->batch, call->service, call->output);
+    }
+    handler->handle(call);
+    /* An inline command's arguments live in the memory that the next one overwrites. */
+    if (call->command->is_inline || call->batch->count == RESP_BATCH_COUNT_MAX) {
+        resp_flush(call->batch, call->service, call->output);
+    }
+}
+
+void resp_call_command(struct resp_call *call)
+{
+    struct bytes name = resp_arg(call, 0);
+    const struct resp_handler *handler = find_question(name);
+    call->has_failed = false;
+    if (handler == NULL) {
+        handler = resp_find_handler(call->service, name);
+    }
+    if (handler == NULL && is_http(name)) {
+        call->closes = true;
+    } else if (!check_command(call, handler)) {
+        resp_transaction_spoil(call->session);
+    } else if (resp_transaction_takes(call->session, handler)) {
+        resp_transaction_queue(call, handler);
+    } else {
+        call_handler(call, handler);
     }
 }
 
@@ -236,9 +267,14 @@ static void session_open(void *memory, const struct peer *peer)
     memcpy(session->local_name, peer->local_name, sizeof session->local_name);
 }
 
+static size_t session_bytes(const void *memory)
+{
+    return resp_transaction_bytes(memory);
+}
+
 static void session_close(void *memory)
 {
-    (void)memory; // holds nothing
+    resp_transaction_release(memory);
 }
 
 /* Handles the command that was parsed. */
@@ -247,12 +283,10 @@ static enum engine_state run(struct resp_call *call)
     if (call->command->arg_count == 0) {
         return ENGINE_OPEN;
     }
-    counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
-    call_command(call);
-    /* An inline command's arguments live in the memory that the next one overwrites. */
-    if (call->command->is_inline || call->batch->count == RESP_BATCH_COUNT_MAX) {
-        resp_flush(call->batch, call->service, call->output);
+    if (!resp_transaction_is_running(call->session)) { // else an EXEC that was counted already
+        counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
     }
+    resp_call_command(call);
     return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
 }
 
@@ -261,13 +295,17 @@ static enum engine_state session_feed(void *memory, struct service *service, str
 {
     struct resp_session *session = memory;
     struct resp_batch *batch = service->scratch[PROTOCOL_RESP];
-    struct resp_call call = {session, service, batch, &batch->command, output, false};
+    struct resp_call call = {.session = session,
+                             .service = service,
+                             .batch = batch,
+                             .command = &batch->command,
+                             .output = output};
     struct resp_progress progress = {.searched = session->searched};
     enum engine_state state = ENGINE_OPEN;
     size_t at = 0;
     assert(batch->count == 0);
-    while (state == ENGINE_OPEN && input.length - at >= session->need && at < input.length
-           && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
+    while (state == ENGINE_OPEN && !call.is_paused && input.length - at >= session->need
+           && at < input.length && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
         struct bytes rest = {input.at + at, input.length - at};
         bool is_stranger = service->config->password != NULL && !session->is_authenticated;
         enum resp_result result = resp_parse(rest, is_stranger, &batch->command, &progress);
@@ -279,8 +317,9 @@ static enum engine_state session_feed(void *memory, struct service *service, str
             state = ENGINE_CLOSE;
             at = input.length;
         } else {
-            at += progress.used;
+            call.raw = (struct bytes){rest.at, progress.used};
             state = run(&call);
+            at += call.is_paused ? 0 : progress.used;
         }
     }
     session->searched = progress.searched;
@@ -296,5 +335,6 @@ const struct engine_ops RESP_ENGINE = {
     .scratch_bytes = sizeof(struct resp_batch),
     .open = session_open,
     .feed = session_feed,
+    .held_bytes = session_bytes,
     .close = session_close,
 };

@@ -14,15 +14,24 @@ enum {
     RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
     RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
     RESP_DATABASE_COUNT = 16,    // SELECT: as Redis has unless told otherwise; all are the same
+
+    RESP_TRANSACTION_COUNT_MAX = 1024, // commands between MULTI and EXEC
+    RESP_TRANSACTION_BYTES_MAX = 128 * 1024,
+
+    /* The longest answer to a question: WEIR.FILL as a map, an amount among its values. */
+    RESP_ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX,
 };
+
+struct resp_transaction;
 
 /* One connection. */
 struct resp_session {
     uint64_t id;
-    size_t need;           // input to wait for before parsing again; 0: any
-    size_t searched;       // resp_progress
-    uint8_t version;       // 2 or 3
-    bool is_authenticated; // has said the password, if one is wanted
+    size_t need;                          // input to wait for before parsing again; 0: any
+    size_t searched;                      // resp_progress
+    uint8_t version;                      // 2 or 3
+    bool is_authenticated;                // has said the password, if one is wanted
+    struct resp_transaction *transaction; // since MULTI; NULL: none
     char name[RESP_NAME_BYTES_MAX + 1];
     char library_name[RESP_LIBRARY_BYTES_MAX + 1];
     char library_version[RESP_LIBRARY_BYTES_MAX + 1];
@@ -73,7 +82,11 @@ struct resp_call {
     struct resp_batch *batch;
     const struct resp_command *command;
     struct buffer *output;
-    bool closes; // set by a handler: answer, then close
+    struct bytes raw; // what the command was parsed from
+    bool only_checks; // a handler with subcommands looks for one, and does not call it
+    bool has_failed;  // set by resp_fail()
+    bool closes;      // set by a handler: answer, then close
+    bool is_paused;   // set by EXEC: there is plenty to send first, then call it again
 };
 
 struct resp_handler {
@@ -99,6 +112,7 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
 extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
 extern const struct resp_handler RESP_KEY_HANDLERS[];
 extern const struct resp_handler RESP_SERVER_HANDLERS[];
+extern const struct resp_handler RESP_TRANSACTION_HANDLERS[];
 extern const struct resp_handler RESP_CLOCK_HANDLERS[]; // with --test-clock only
 
 /* All tables that this server has, decisions included; the last is NULL. */
@@ -106,6 +120,24 @@ const struct resp_handler *const *resp_tables(const struct service *service);
 
 /* The handler of a command by its name, in any case; NULL if there is none. */
 const struct resp_handler *resp_find_handler(const struct service *service, struct bytes name);
+
+/* Checks the command, then calls its handler or keeps it for EXEC. */
+void resp_call_command(struct resp_call *call);
+
+/* Between MULTI and EXEC: whether a command is kept, to be run later, rather than called. */
+bool resp_transaction_takes(const struct resp_session *session, const struct resp_handler *handler);
+
+/* Keeps the command and answers +QUEUED, or an error that spoils the transaction. */
+void resp_transaction_queue(struct resp_call *call, const struct resp_handler *handler);
+
+/* A command was refused: EXEC will be, too. Does nothing outside of a transaction. */
+void resp_transaction_spoil(struct resp_session *session);
+
+bool resp_transaction_is_running(const struct resp_session *session);
+void resp_transaction_release(struct resp_session *session);
+
+/* The memory that it holds. */
+size_t resp_transaction_bytes(const struct resp_session *session);
 
 /* Finds and calls a subcommand: the second argument. */
 void resp_handle_subcommand(struct resp_call *call, const char *name,

@@ -42,8 +42,7 @@ func words(arguments []string) []interface{} {
 	return list
 }
 
-func pipeline(client *redis.Client, commands [][]string) (interface{}, error) {
-	pipe := client.Pipeline()
+func pipeline(pipe redis.Pipeliner, commands [][]string) (interface{}, error) {
 	replies := make([]*redis.Cmd, len(commands))
 	for i, arguments := range commands {
 		replies[i] = pipe.Do(context.Background(), words(arguments)...)
@@ -83,8 +82,10 @@ func handle(client **redis.Client, r request) (value interface{}, err error) {
 	case "command":
 		value, err = (*client).Do(context.Background(), words(r.Arguments)...).Result()
 		return plain(value), err
+	case "transaction":
+		return pipeline((*client).TxPipeline(), r.Commands)
 	default:
-		return pipeline(*client, r.Commands)
+		return pipeline((*client).Pipeline(), r.Commands)
 	}
 }
 

@@ -6,6 +6,7 @@
 //     {"do": "connect", "port": 6390, "password": "..."}      -> {"value": "OK"}
 //     {"do": "command", "arguments": ["WEIR.TAKE", "alice", "10/s"]}
 //     {"do": "pipeline", "commands": [[...], ...]}            -> {"value": [...]}
+//     {"do": "transaction", "commands": [[...], ...]}         likewise, by MULTI and EXEC
 //
 // An error is {"error": "what the library said"}. Beside the address and the password everything
 // stays as the library has it by default; it reconnects by itself.
@@ -26,6 +27,8 @@ const openNodeRedis = (options) => async ({ port, password }) => {
   return {
     command: (words) => client.sendCommand(words),
     pipeline: (commands) => Promise.all(commands.map((words) => client.sendCommand(words))),
+    transaction: (commands) =>
+      commands.reduce((multi, words) => multi.addCommand(words), client.multi()).exec(),
   };
 };
 
@@ -41,12 +44,12 @@ const openIoredis = async ({ port, password }) => {
     client.disconnect();
     throw told ?? error;
   }
+  const calls = (commands) => commands.map(([name, ...rest]) => ['call', name, ...rest]);
+  const values = (results) => results.map(([error, value]) => { if (error) throw error; return value; });
   return {
     command: ([name, ...rest]) => client.call(name, ...rest),
-    pipeline: async (commands) => {
-      const results = await client.pipeline(commands.map(([name, ...rest]) => ['call', name, ...rest])).exec();
-      return results.map(([error, value]) => { if (error) throw error; return value; });
-    },
+    pipeline: async (commands) => values(await client.pipeline(calls(commands)).exec()),
+    transaction: async (commands) => values(await client.multi(calls(commands)).exec()),
   };
 };
 
@@ -68,6 +71,8 @@ async function main() {
         answer = { value: 'OK' };
       } else if (request.do === 'command') {
         answer = { value: await client.command(request.arguments) };
+      } else if (request.do === 'transaction') {
+        answer = { value: await client.transaction(request.commands) };
       } else {
         answer = { value: await client.pipeline(request.commands) };
       }

@@ -24,6 +24,10 @@
 /* For what is on the way of every decision, and is made in two versions (see below). */
 #define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
+/* Keeps a branch a branch: the processor guesses it and goes on, where a conditional move would make
+ * the next compare-and-swap wait, for the clock or for the other half of the state. */
+#define PREDICTED(word) __asm__("" : "+r"(word))
+
 /* weir_bucket.word, from the least bit. */
 #define BUCKET_REST_BITS   40
 #define BUCKET_OWNER_BITS  16
@@ -42,33 +46,33 @@ struct charge {
     bool never; /* it exceeds the capacity */
 };
 
-/* Under most limits a millionth of a unit lasts whole nanoseconds: the denominator is 1, there are no
- * remainders, and what is divided fits 64 bits. The functions on the way of a take are told so beside
- * the limit: where a caller writes `true`, because limit_is_whole(), the compiler makes a shorter
- * version of the same code, one without a call. `false` is always right. */
-static inline bool limit_is_whole(const struct weir_limit *limit)
+/* The usual take: of a cost that can fit, under a limit where a millionth of a unit lasts whole
+ * nanoseconds, so that the denominator is 1, there are no remainders, and what is divided fits 64
+ * bits. The functions on the way of a take are told so beside the limit: where a caller writes `true`,
+ * because take_is_usual(), the compiler makes a shorter version of the same code, one without a call.
+ * `false` is always right. */
+static inline bool take_is_usual(const struct weir_limit *limit, uint64_t cost_micro)
 {
-    return limit->denominator == 1 && limit->unit_divisor != 0;
+    return limit->denominator == 1 && limit->unit_divisor != 0
+           && cost_micro - 1 < limit->capacity_micro; // and it is not 0
 }
 
-static inline uint64_t denominator_of(const struct weir_limit *limit, bool is_whole)
+static inline uint64_t denominator_of(const struct weir_limit *limit, bool is_usual)
 {
-    return is_whole ? 1 : limit->denominator;
+    return is_usual ? 1 : limit->denominator;
 }
 
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
  * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
 static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit,
-                                        bool is_whole)
+                                        bool is_usual)
 {
     uint64_t rest = bucket.word & BUCKET_REST_MASK;
-    if (is_whole) {
-        return (struct span){bucket.empty_at_ns + (rest != 0), 0};
-    }
-    if (__builtin_expect(rest >= limit->denominator, 0)) {
+    if (__builtin_expect(rest >= denominator_of(limit, is_usual), 0)) {
+        PREDICTED(rest);
         return (struct span){bucket.empty_at_ns + 1, 0};
     }
-    return (struct span){bucket.empty_at_ns, rest};
+    return (struct span){bucket.empty_at_ns, is_usual ? 0 : rest};
 }
 
 /* The same state with another moment; owner and flags stay. */
@@ -78,9 +82,9 @@ static inline struct weir_bucket bucket_with_moment(struct weir_bucket bucket, s
 }
 
 /* From full to empty. */
-static inline struct span limit_full(const struct weir_limit *limit, bool is_whole)
+static inline struct span limit_full(const struct weir_limit *limit, bool is_usual)
 {
-    return (struct span){limit->full_ns, is_whole ? 0 : limit->full_rest};
+    return (struct span){limit->full_ns, is_usual ? 0 : limit->full_rest};
 }
 
 /* cost * scale / denominator as a span. The caller sees to it that it fits: cost <= capacity. */
@@ -91,14 +95,14 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
                          (uint64_t)(product % limit->denominator)};
 }
 
-static inline struct charge charge_of(const struct weir_limit *limit, bool is_whole,
+static inline struct charge charge_of(const struct weir_limit *limit, bool is_usual,
                                       uint64_t cost_micro)
 {
+    if (is_usual) {
+        return (struct charge){{cost_micro * limit->scale, 0}, cost_micro, false};
+    }
     if (cost_micro > limit->capacity_micro) {
         return (struct charge){{0, 0}, cost_micro, true};
-    }
-    if (is_whole) {
-        return (struct charge){{cost_micro * limit->scale, 0}, cost_micro, false};
     }
     if (cost_micro == WEIR_UNIT) {
         return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false};
@@ -108,12 +112,12 @@ static inline struct charge charge_of(const struct weir_limit *limit, bool is_wh
 
 /* floor(span * rate) in whole units. */
 static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit,
-                                        bool is_whole)
+                                        bool is_usual)
 {
-    uint128 parts = (uint128)span.ns * denominator_of(limit, is_whole) + span.rest;
+    uint128 parts = (uint128)span.ns * denominator_of(limit, is_usual) + span.rest;
     uint64_t divisor = limit->unit_divisor;
     bool is_wide = (uint64_t)(parts >> 64) != 0 || divisor == 0;
-    if (!is_whole && __builtin_expect(is_wide, 0)) {
+    if (!is_usual && __builtin_expect(is_wide, 0)) {
         return (uint64_t)(parts / ((uint128)limit->scale * WEIR_UNIT));
     }
     /* One multiplication in place of a division: the quotient by the reciprocal, itself rounded
@@ -125,11 +129,11 @@ static inline uint64_t span_floor_units(struct span span, const struct weir_limi
 
 /* floor(capacity - level): what is left of `full` when `level` is taken away. */
 static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit,
-                                      bool is_whole)
+                                      bool is_usual)
 {
-    struct span full = limit_full(limit, is_whole);
-    struct span left = span_sub_or_zero(full, level, denominator_of(limit, is_whole));
-    return span_floor_units(left, limit, is_whole);
+    struct span full = limit_full(limit, is_usual);
+    struct span left = span_sub_or_zero(full, level, denominator_of(limit, is_usual));
+    return span_floor_units(left, limit, is_usual);
 }
 
 /* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
@@ -141,14 +145,18 @@ static inline uint64_t clamp_now(uint64_t now_ns)
 /* The bucket leaks and clamps at zero: an empty one counts from now. */
 static inline struct span bucket_start(struct span moment, uint64_t now_ns)
 {
-    return moment.ns < now_ns ? (struct span){now_ns, 0} : moment;
+    if (moment.ns < now_ns) {
+        PREDICTED(now_ns);
+        return (struct span){now_ns, 0};
+    }
+    return moment;
 }
 
 /* The moment of a full bucket. */
-static inline struct span bucket_latest(const struct weir_limit *limit, bool is_whole,
+static inline struct span bucket_latest(const struct weir_limit *limit, bool is_usual,
                                         uint64_t now_ns)
 {
-    struct span full = limit_full(limit, is_whole);
+    struct span full = limit_full(limit, is_usual);
     return (struct span){now_ns + full.ns, full.rest};
 }
 
@@ -161,12 +169,12 @@ struct outcome {
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
 ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
-                                 bool is_whole, struct outcome outcome, uint64_t now_ns)
+                                 bool is_usual, struct outcome outcome, uint64_t now_ns)
 {
     struct span level = span_since(outcome.moment, now_ns);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
-    decision->remaining = span_remaining(level, limit, is_whole);
+    decision->remaining = span_remaining(level, limit, is_usual);
     decision->retry_after_ns = -1;
     decision->reset_after_ns = (int64_t)span_ceil_ns(level);
     decision->delay_ns = 0;
@@ -174,14 +182,14 @@ ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct we
 
 /* Takes: the verdict, and the moment after it. */
 ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
-                                         bool is_whole, const struct charge *charge,
+                                         bool is_usual, const struct charge *charge,
                                          uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit, is_whole);
+    struct span moment = bucket_moment(bucket, limit, is_usual);
     struct span start = bucket_start(moment, now_ns);
-    struct span after = span_add(start, charge->span, denominator_of(limit, is_whole));
-    struct span latest = bucket_latest(limit, is_whole, now_ns);
-    if (__builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
+    struct span after = span_add(start, charge->span, denominator_of(limit, is_usual));
+    struct span latest = bucket_latest(limit, is_usual, now_ns);
+    if (!is_usual && __builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
     bool fits = !span_less(latest, after);
@@ -191,15 +199,15 @@ ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct
 /* The answer to a take: it also says when a refused one fits. That is as soon as
  * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
 ALWAYS_INLINE void bucket_answer_take(struct weir_decision *decision,
-                                      const struct weir_limit *limit, bool is_whole,
+                                      const struct weir_limit *limit, bool is_usual,
                                       const struct charge *charge, struct outcome outcome,
                                       uint64_t now_ns)
 {
-    bucket_answer(decision, limit, is_whole, outcome, now_ns);
+    bucket_answer(decision, limit, is_usual, outcome, now_ns);
     if (outcome.verdict == WEIR_LIMITED) {
-        uint64_t denominator = denominator_of(limit, is_whole);
+        uint64_t denominator = denominator_of(limit, is_usual);
         struct span after = span_add(outcome.moment, charge->span, denominator);
-        struct span wait = span_sub(after, bucket_latest(limit, is_whole, now_ns), denominator);
+        struct span wait = span_sub(after, bucket_latest(limit, is_usual, now_ns), denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
     }
 }

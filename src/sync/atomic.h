@@ -6,7 +6,8 @@
  *
  * The 16-byte ones are what C11 cannot give without libatomic:
  *
- *   compare-and-swap  __sync builtin; inline with -mcx16 on x86-64, a libgcc helper on aarch64
+ *   compare-and-swap  one instruction on x86-64; the __sync builtin elsewhere, and for ThreadSanitizer,
+ *                     which understands that (a libgcc helper on aarch64)
  *   load              one aligned SSE load, which processors with AVX promise is atomic (Intel SDM
  *                     volume 3, 9.1.1; AMD APM volume 2, 7.3.2); elsewhere a compare-and-swap of
  *                     zero with zero, which writes but is always right */
@@ -28,7 +29,7 @@
 
 #if defined(__x86_64__) && !defined(WEIR_TSAN)
 #include <emmintrin.h>
-#define WEIR_LOAD_BY_SSE 1
+#define WEIR_X86_ASM 1
 #endif
 
 /* May alias: the same 16 bytes are a struct weir_bucket to everybody else. */
@@ -72,9 +73,20 @@ static inline uint128_alias bucket_bits(struct weir_bucket bucket)
 static inline bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected,
                               struct weir_bucket next)
 {
+#ifdef WEIR_X86_ASM
+    /* What the builtin makes, without a detour of the operands through memory. */
+    bool is_done;
+    __asm__ volatile("lock cmpxchg16b %1"
+                     : "=@ccz"(is_done), "+m"(*bucket), "+a"(expected.empty_at_ns),
+                       "+d"(expected.word)
+                     : "b"(next.empty_at_ns), "c"(next.word)
+                     : "memory");
+    return is_done;
+#else
     void *at = bucket;
     return __sync_bool_compare_and_swap((uint128_alias *)at, bucket_bits(expected),
                                         bucket_bits(next));
+#endif
 }
 
 static inline struct weir_bucket load_bucket_by_cas(const struct weir_bucket *bucket)
@@ -90,7 +102,7 @@ static inline struct weir_bucket load_bucket_by_cas(const struct weir_bucket *bu
 /* Reads all 16 bytes at one instant. Acquire. The bucket is 16-byte aligned. */
 static inline struct weir_bucket load_bucket(const struct weir_bucket *bucket)
 {
-#ifdef WEIR_LOAD_BY_SSE
+#ifdef WEIR_X86_ASM
     if (__builtin_expect(__builtin_cpu_supports("avx") != 0, 1)) {
         __m128i bits;
         /* Volatile and with a memory clobber: later reads stay later; x86 keeps loads in order. */

@@ -388,17 +388,17 @@ struct step {
 
 /* Takes from the bucket that was found. False if it changed meanwhile. */
 ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_request *request,
-                              bool is_whole, uint64_t now_ns, struct weir_decision *decision)
+                              bool is_usual, uint64_t now_ns, struct weir_decision *decision)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct charge charge = charge_of(limit, is_whole, request->cost_micro);
-    struct outcome outcome = bucket_take(found->seen, limit, is_whole, &charge, now_ns);
-    bool is_change = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
+    struct charge charge = charge_of(limit, is_usual, request->cost_micro);
+    struct outcome outcome = bucket_take(found->seen, limit, is_usual, &charge, now_ns);
+    bool is_change = outcome.verdict == WEIR_ALLOWED && (is_usual || request->cost_micro != 0);
     struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
     if (is_change && !cas_bucket(found->state, found->seen, next)) {
         return false;
     }
-    bucket_answer_take(decision, limit, is_whole, &charge, outcome, now_ns);
+    bucket_answer_take(decision, limit, is_usual, &charge, outcome, now_ns);
     return true;
 }
 
@@ -410,7 +410,7 @@ ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *r
     struct found found;
     if (__builtin_expect(request->operation == WEIR_TAKE && look(step->line, step->hash, &found),
                          1)) {
-        bool is_done = limit_is_whole(&request->rule->limit)
+        bool is_done = take_is_usual(&request->rule->limit, request->cost_micro)
                            ? take_found(&found, request, true, now_ns, decision)
                            : take_found(&found, request, false, now_ns, decision);
         if (is_done) {

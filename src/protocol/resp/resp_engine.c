@@ -252,7 +252,8 @@ void resp_call_command(struct resp_call *call)
         call->closes = true;
     } else if (!check_command(call, handler)) {
         resp_transaction_spoil(call->session);
-    } else if (resp_transaction_takes(call->session, handler)) {
+    } else if (call->session->transaction != NULL
+               && resp_transaction_takes(call->session, handler)) {
         resp_transaction_queue(call, handler);
     } else {
         call_handler(call, handler);
@@ -283,7 +284,10 @@ static enum engine_state run(struct resp_call *call)
     if (call->command->arg_count == 0) {
         return ENGINE_OPEN;
     }
-    if (!resp_transaction_is_running(call->session)) { // else an EXEC that was counted already
+    /* Nearly always there is no transaction, and then no call to ask about it. */
+    bool is_again = // an EXEC that was counted already
+        call->session->transaction != NULL && resp_transaction_is_running(call->session);
+    if (!is_again) {
         counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
     }
     resp_call_command(call);

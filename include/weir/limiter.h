@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define WEIR_KEY_BYTES_MAX    65535                 /* a key: 1 .. this many bytes */
+#define WEIR_KEY_BYTES_MAX    65535                 /* a key, over the wire: 1 .. this many */
 #define WEIR_MEMORY_BYTES_MIN UINT64_C(65536)       /* the smallest table */
 #define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
 #define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
@@ -38,7 +38,9 @@ struct weir_limiter;
 
 /* All zeroes is a good configuration.
  *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES. Rounded
- *                 down to whole stripes. Touched only as buckets come: an idle limiter is small.
+ *                 down to whole stripes. An idle limiter is small; from 64 MiB on the memory comes in
+ *                 huge pages of 2 MiB where the kernel has them, so that about a thousand keys touch
+ *                 most of it.
  *   seed          of the keyed hash; all zeroes means one from the operating system. Give one only
  *                 for tests: whoever knows it can make keys collide. */
 struct weir_limiter_config {
@@ -96,8 +98,9 @@ struct weir_detail {
 };
 
 /* One question. The limiter only reads it, and only during the call.
- *   key         1 .. WEIR_KEY_BYTES_MAX bytes
- *   cost_micro  millionths of a unit, 0 .. WEIR_COST_MAX; show and reset do not look at it
+ *   key         any bytes, 0 or more: the empty key is a key like any other
+ *   cost_micro  millionths of a unit; above WEIR_COST_MAX it exceeds every capacity. Show and reset do
+ *               not look at it
  *   detail      filled if not NULL */
 struct weir_request {
     const struct weir_rule *rule;

@@ -3,7 +3,6 @@
  * The front door: rules know which buckets are theirs, the store does the rest. */
 #include "weir/limiter.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,26 +104,15 @@ enum weir_status weir_rule_from_text(struct weir_rule *rule, const struct weir_l
     return status;
 }
 
-static void check_requests(const struct weir_request *requests, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        assert(requests[i].key_len >= 1);
-        assert(requests[i].key_len <= WEIR_KEY_BYTES_MAX);
-        assert(requests[i].cost_micro <= WEIR_COST_MAX);
-    }
-}
-
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count)
 {
-    check_requests(requests, count);
     limiter->store->ops->decide(limiter->store, requests, decisions, count, STORE_NOW);
 }
 
 void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
-    check_requests(requests, count);
     limiter->store->ops->decide(limiter->store, requests, decisions, count, clamp_now(now_ns));
 }
 
@@ -141,7 +129,6 @@ static struct weir_decision decide_single(struct weir_limiter *limiter,
         .operation = operation,
     };
     struct weir_decision decision;
-    check_requests(&request, 1);
     limiter->store->ops->decide(limiter->store, &request, &decision, 1, now_ns);
     return decision;
 }

@@ -3,9 +3,8 @@
  * A store is where buckets live: a small table of functions, one folder per implementation, each
  * ending in one constant `struct store_ops`.
  *
- * What an implementer may assume: requests are valid (keys of 1 .. WEIR_KEY_BYTES_MAX bytes, costs
- * at most WEIR_COST_MAX, rules bound to this store's limiter); decide() is called from any thread,
- * from many at once, and close() when no other call runs. */
+ * What an implementer may assume: rules are bound to this store's limiter; decide() is called from any
+ * thread, from many at once, and close() when no other call runs. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 

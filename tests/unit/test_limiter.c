@@ -174,6 +174,26 @@ static void test_keys_are_bytes_of_any_length(void **state)
     weir_limiter_close(limiter);
 }
 
+static void test_the_empty_key_and_any_cost_are_answered(void **state)
+{
+    struct weir_limiter *limiter = open_limiter(WEIR_MEMORY_BYTES_MIN);
+    const struct weir_rule rule = rule_of(limiter, "1/s");
+    const struct weir_rule all = rule_of(limiter, "1000000000000/s");
+    (void)state;
+    assert_int_equal(take(limiter, &rule, "", 1, S).verdict, WEIR_ALLOWED);
+    assert_int_equal(take(limiter, &rule, "", 1, S).verdict, WEIR_LIMITED);
+    assert_int_equal(take(limiter, &rule, "a", 1, S).verdict, WEIR_ALLOWED);
+    const uint64_t costs[] = {WEIR_COST_MAX + 1, UINT64_MAX};
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_detail detail;
+        assert_int_equal(ask(limiter, &all, "b", WEIR_TAKE, costs[i], S, NULL).verdict, WEIR_NEVER);
+        (void)ask(limiter, &rule, "c", WEIR_FILL, costs[i], S, &detail);
+        assert_true(detail.full);
+        assert_int_equal(ask(limiter, &rule, "c", WEIR_REFUND, costs[i], S, NULL).remaining, 1);
+    }
+    weir_limiter_close(limiter);
+}
+
 static void test_a_batch_is_decided_in_order_at_one_instant(void **state)
 {
     (void)state;
@@ -366,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_the_same_numbers_are_the_same_buckets),
         cmocka_unit_test(test_names_are_framed),
         cmocka_unit_test(test_keys_are_bytes_of_any_length),
+        cmocka_unit_test(test_the_empty_key_and_any_cost_are_answered),
         cmocka_unit_test(test_a_batch_is_decided_in_order_at_one_instant),
         cmocka_unit_test(test_details_tell_what_a_decision_has_no_room_for),
         cmocka_unit_test(test_what_charges_nothing_makes_no_bucket),

@@ -32,34 +32,40 @@ class Weir:
         words = b"WEIR.TAKE", key.encode(), limit.encode()
         was_open = self.stream is not None
         try:
-            reply = self._ask(*words)
-        except OSError:
-            if not was_open:
-                raise
-            reply = self._ask(*words)  # weir was restarted since the last question
-        verdict, _capacity, _remaining, retry_after_ns, _reset_after_ns, _delay_ns = reply
-        return verdict, retry_after_ns
-
-    def _ask(self, *words):
-        try:
-            if self.stream is None:
-                connection = socket.create_connection(self.address, self.timeout_s)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.stream = connection.makefile("rwb")
-                connection.close()  # the stream keeps it open
-            self.stream.write(b"*%d\r\n" % len(words))
-            for word in words:
-                self.stream.write(b"$%d\r\n%s\r\n" % (len(word), word))
-            self.stream.flush()
-            return [self._read_integer(b":") for _ in range(self._read_integer(b"*"))]
+            try:
+                self._send(words)
+            except ConnectionError:
+                if not was_open:
+                    raise
+                # weir ended since the last question, and has forgotten what it had charged. A
+                # timeout is no ConnectionError: a slow weir may have charged, so nobody asks twice.
+                self._close()
+                self._send(words)
+            reply = [self._read_integer(b":") for _ in range(self._read_integer(b"*"))]
         except OSError:
             self._close()
             raise
+        verdict, _capacity, _remaining, retry_after_ns, _reset_after_ns, _delay_ns = reply
+        return verdict, retry_after_ns
+
+    def _send(self, words):
+        """Sends a question, and waits for the first byte of its answer, which stays unread."""
+        if self.stream is None:
+            connection = socket.create_connection(self.address, self.timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.stream = connection.makefile("rwb")
+            connection.close()  # the stream keeps it open
+        self.stream.write(b"*%d\r\n" % len(words))
+        for word in words:
+            self.stream.write(b"$%d\r\n%s\r\n" % (len(word), word))
+        self.stream.flush()
+        if not self.stream.peek(1):
+            raise ConnectionError("weir closed the connection")
 
     def _read_integer(self, kind):
         line = self.stream.readline()
         if line[:1] != kind or not line.endswith(b"\r\n"):
-            raise ConnectionError(f"weir said {line!r}")
+            raise OSError(f"weir said {line!r}")
         return int(line[1:])
 
     def _close(self):

@@ -1,8 +1,10 @@
 """The web application of examples/web-app: ten calls per ten seconds and client address."""
 
 import http.client
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,78 @@ def test_comes_back_after_weir_was_restarted(server):
     assert weir.take("alice", "1/s") == (1, NS_PER_S)
     server.restart()
     assert weir.take("alice", "1/s") == (0, -1)
+
+
+ALLOWED = b"*6\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:1000000000\r\n:0\r\n"
+
+
+@pytest.fixture
+def script():
+    """A stand-in for weir: plays one list of answers per connection, then closes that connection.
+    None: no answer, and the connection stays open until the test is over."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+    questions = []
+
+    def play(connections):
+        for answers in connections:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return  # the test is over
+            with connection:
+                for answer in answers:
+                    question = connection.recv(4096)
+                    questions.append(question)
+                    if answer is None:
+                        over.wait(60)
+                        return
+                    connection.sendall(answer)
+
+    threads = []
+
+    def start(*connections):
+        threads.append(threading.Thread(target=play, args=(connections,), daemon=True))
+        threads[0].start()
+        return web_app.Weir(*listener.getsockname(), timeout_s=0.2), questions
+
+    yield start
+    over.set()
+    listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
+    threads[0].join(60)
+    listener.close()
+
+
+def test_asks_again_where_the_connection_ended_before_the_answer(script):
+    weir, questions = script([ALLOWED, b""], [ALLOWED])
+    assert weir.take("alice", "1/s") == (0, -1)
+    assert weir.take("alice", "1/s") == (0, -1)
+    assert len(questions) == 3
+
+
+def test_never_asks_a_slow_weir_twice(script):
+    weir, questions = script([ALLOWED, None], [ALLOWED])
+    assert weir.take("alice", "1/s") == (0, -1)
+    with pytest.raises(TimeoutError):
+        weir.take("alice", "1/s")
+    assert len(questions) == 2  # it may have charged the second
+    assert weir.stream is None  # a late answer is nobody's
+
+
+@pytest.mark.parametrize("answer", [b"*", b"*6\r\n:0\r\n", b"-ERR no\r\n"])
+def test_does_not_ask_again_once_an_answer_has_begun(script, answer):
+    weir, questions = script([ALLOWED, answer], [ALLOWED])
+    assert weir.take("alice", "1/s") == (0, -1)
+    with pytest.raises(OSError):
+        weir.take("alice", "1/s")
+    assert len(questions) == 2
+
+
+def test_does_not_ask_again_on_a_new_connection(script):
+    weir, questions = script([b""], [ALLOWED])
+    with pytest.raises(ConnectionError):
+        weir.take("alice", "1/s")
+    assert len(questions) == 1
 
 
 def test_lets_everybody_in_where_weir_is_not_there(server, capsys):

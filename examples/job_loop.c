@@ -6,6 +6,7 @@
  *
  *     job_loop [JOBS]      so many jobs, 12 unless said */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,15 +23,21 @@ static void sleep_ns(int64_t ns)
     }
 }
 
-/* Returns when this job may go. Another job may have been faster, so a sleeper asks again. */
-static void wait_for_turn(struct weir_limiter *limiter, const struct weir_rule *rule)
+/* Returns true when this job may go. Another job may have been faster, so a sleeper asks again.
+ * False where no waiting helps: a cost above the capacity, or a table full of live buckets. */
+static bool wait_for_turn(struct weir_limiter *limiter, const struct weir_rule *rule)
 {
     static const char KEY[] = "api.example.com";
     for (;;) {
         struct weir_decision decision =
             weir_limiter_take(limiter, rule, KEY, sizeof KEY - 1, WEIR_UNIT);
         if (decision.verdict == WEIR_ALLOWED) {
-            return;
+            return true;
+        }
+        if (decision.verdict != WEIR_LIMITED) {
+            fprintf(stderr, "the limiter says %s: waiting would not help\n",
+                    weir_verdict_word(decision.verdict));
+            return false;
         }
         sleep_ns(decision.retry_after_ns);
     }
@@ -49,7 +56,10 @@ int main(int argc, char **argv)
     }
     uint64_t start_ns = weir_clock_now_ns();
     for (int job = 1; job <= job_count; job++) {
-        wait_for_turn(limiter, &rule);
+        if (!wait_for_turn(limiter, &rule)) {
+            weir_limiter_close(limiter);
+            return 1;
+        }
         printf("job %d calls the API\n", job);
     }
     /* Five went at once; each of the others had to wait for a drip of its own, 10 ms apart. */

@@ -96,6 +96,21 @@ def test_examples_link_statically(package, tmp_path, example):
     assert run(program) == source.with_suffix(".txt").read_text()
 
 
+def test_what_the_page_about_the_library_says(prefix, tmp_path):
+    """Its programs, built and run by its commands, print what it says."""
+    text = (ROOT / "docs" / "library.md").read_text()
+    for name, program in re.findall(r"`(\w+\.c)`:\n\n```c\n(.*?)^```", text, re.M | re.S):
+        (tmp_path / name).write_text(program)
+    session = "".join(re.findall(r"^```console\n(.*?)^```", text, re.M | re.S))
+    commands = re.findall(r"^\$ (.*\n)", session, re.M)
+    printed = re.sub(r"^\$ .*\n", "", session, flags=re.M)
+    assert len(commands) == 8
+    (tmp_path / "weir").symlink_to(prefix)
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    script = "".join(["set -e\n", *commands])
+    assert run("bash", "-c", script, cwd=tmp_path, env=environment) == printed
+
+
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)
 @pytest.mark.parametrize("language", ["c99", "c++11"])
 def test_headers_compile_alone(prefix, tmp_path, header, language):

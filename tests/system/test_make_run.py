@@ -1,6 +1,7 @@
 """`make run`: what it says when an address is busy, and that the second time it starts at once."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -29,7 +30,12 @@ def answers(port):
 
 
 def start(resp, http):
-    environment = {**os.environ, "RESP": f"127.0.0.1:{resp}", "HTTP": f"127.0.0.1:{http}"}
+    """`make run`; a number is a port of loopback."""
+    addresses = {"RESP": resp, "HTTP": http}
+    for variable, address in addresses.items():
+        if isinstance(address, int):
+            addresses[variable] = f"127.0.0.1:{address}"
+    environment = {**os.environ, **addresses}
     environment.pop("MAKEFLAGS", None)
     return subprocess.Popen(
         ["make", "-s", "run"], cwd=ROOT, env=environment, text=True, start_new_session=True,
@@ -66,7 +72,7 @@ def test_serves_and_the_second_time_starts_at_once():
     assert asked.returncode == 0, asked.stderr
     assert f"127.0.0.1:{resp}" in said and f"127.0.0.1:{http}" in said
     assert " ".join(take) in said
-    assert "Forgotten at exit" in said
+    assert "forgotten at exit" in said
     assert took < 5  # under a second on an idle machine
 
 
@@ -80,4 +86,32 @@ def test_busy_address_is_named_with_the_variable_to_set(variable):
         said, _ = program.communicate(timeout=300)
     assert program.returncode != 0
     assert f"127.0.0.1:{busy} is busy" in said
-    assert f"make run {variable}=" in said
+    line = re.search(r"make run RESP=127.0.0.1:(\d+) HTTP=127.0.0.1:(\d+)\n", said)
+    free, kept = line.groups() if variable == "RESP" else reversed(line.groups())
+    assert int(kept) == other
+    assert not answers(int(free))
+
+
+@pytest.mark.parametrize("variable", ["RESP", "HTTP"])
+@pytest.mark.parametrize("address, said", [
+    ("17005", "=17005 is a port without a host. Try: make run"),
+    ("localhost", "=localhost is no address: HOST:PORT"),
+    ("127.0.0.1:", "=127.0.0.1: is no address"),
+    ("127.0.0.1:65536", "=127.0.0.1:65536 is no address"),
+    ("::1:6390", "=::1:6390 is no address"),
+    ("http://127.0.0.1:80", "=http://127.0.0.1:80 is no address"),
+])
+def test_what_is_no_address_is_refused(variable, address, said):
+    program = start(*((address, "off") if variable == "RESP" else ("off", address)))
+    printed, _ = program.communicate(timeout=300)
+    assert program.returncode != 0
+    assert f"weir: {variable}{said}" in printed
+
+
+def test_serves_one_protocol_where_the_other_is_off():
+    resp = free_port()
+    program = start(resp, "off")
+    wait_until_it_answers(resp, program)
+    said = stop(program)
+    assert f"127.0.0.1:{resp}" in said
+    assert "http" not in said.lower()

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/promise.h"
 
 enum { DECISION_ITEM_COUNT = 6 };
 
@@ -44,19 +45,11 @@ static bool read_decision(struct weir_decision *decision, const struct reply *re
 }
 
 /* "3", "2.55", "10/3": safe to print anywhere. */
-static bool is_amount(const struct reply_item *item)
+static bool read_amount(struct answer *answer, const struct reply_item *item)
 {
-    if ((item->type != '$' && item->type != '+') || item->text.length == 0
-        || item->text.length >= WEIR_AMOUNT_TEXT_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < item->text.length; i++) {
-        char c = item->text.at[i];
-        if ((c < '0' || c > '9') && c != '.' && c != '/') {
-            return false;
-        }
-    }
-    return true;
+    answer->amount = item->text;
+    return (item->type == '$' || item->type == '+')
+           && amount_parse(&answer->parsed, item->text.at, item->text.length);
 }
 
 bool answer_read(struct answer *answer, const struct reply *reply)
@@ -71,11 +64,8 @@ bool answer_read(struct answer *answer, const struct reply *reply)
         || !read_decision(&answer->decision, reply)) {
         return false;
     }
-    if (extra_count > 0) {
-        if (!is_amount(&extra[0])) {
-            return false;
-        }
-        answer->amount = extra[0].text;
+    if (extra_count > 0 && !read_amount(answer, &extra[0])) {
+        return false;
     }
     if (extra_count > 1) {
         answer->full = extra[1].number == 1;
@@ -141,7 +131,7 @@ static void say_verdict(const struct answer *answer)
 
 void answer_say(const struct answer *answer)
 {
-    struct bytes amount = answer->amount;
+    char amount[ABOUT_TEXT_MAX];
     switch (answer->operation) {
     case WEIR_RESET:
         (void)printf(answer->existed ? "reset: the bucket is empty now\n"
@@ -158,15 +148,15 @@ void answer_say(const struct answer *answer)
         }
         if (answer->operation == WEIR_SHOW) {
             char capacity[MICRO_TEXT_MAX];
-            (void)printf("level %.*s of %s: ", (int)amount.length, amount.at,
-                         print_micro(answer->capacity_micro, capacity));
+            (void)amount_print_about(&answer->parsed, amount);
+            (void)printf("level %s of %s: ", amount, print_micro(answer->capacity_micro, capacity));
         } else {
             (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
         }
         say_rest(answer, "remain");
         if (answer->operation == WEIR_FILL) {
-            (void)printf("; %.*s spilled%s", (int)amount.length, amount.at,
-                         answer->full ? ", the bucket is full" : "");
+            (void)amount_print_about(&answer->parsed, amount);
+            (void)printf("; %s spilled%s", amount, answer->full ? ", the bucket is full" : "");
         }
         break;
     }
@@ -188,7 +178,7 @@ void answer_say_json(const struct answer *answer)
                  weir_verdict_word(decision->verdict), decision->capacity, decision->remaining,
                  retry_ns, retry_ns < 0 ? -1 : retry_ns / ms + (retry_ns % ms != 0),
                  decision->reset_after_ns, decision->delay_ns);
-    /* An amount is digits with a point or a slash: is_amount() has seen to it. */
+    /* An amount is digits with a point or a slash: read_amount() has seen to it. */
     if (answer->operation == WEIR_FILL) {
         (void)printf(",\"spill\":\"%.*s\",\"full\":%s", (int)answer->amount.length,
                      answer->amount.at, answer->full ? "true" : "false");

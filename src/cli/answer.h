@@ -16,9 +16,10 @@ struct answer {
     uint64_t cost_micro;
     uint64_t capacity_micro; // of the limit that was asked about
     struct weir_decision decision;
-    struct bytes amount; // fill: the spill; show: the level
-    bool full;           // fill
-    bool existed;        // reset
+    struct bytes amount;       // fill: the spill; show: the level; as the server wrote it
+    struct weir_amount parsed; // the same
+    bool full;                 // fill
+    bool existed;              // reset
 };
 
 /* Fills everything but the question from a reply. False if the reply does not fit it. */

@@ -2,6 +2,7 @@
 #include "cli/promise.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "core/arith.h"
 
@@ -59,4 +60,76 @@ uint64_t amount_ceil(const struct weir_amount *amount)
     uint128 numerator = (uint128)amount->numerator_high << 64 | amount->numerator_low;
     uint128 denominator = (uint128)amount->denominator_high << 64 | amount->denominator_low;
     return (uint64_t)((numerator + denominator - 1) / denominator);
+}
+
+#define UINT128_MAX (~(uint128)0)
+
+/* Rounds to the nearest millionth, half up. False if that does not fit 128 bits. */
+static bool round_to_micro(uint128 *micro, uint128 numerator, uint128 denominator)
+{
+    uint128 rest = numerator % denominator;
+    *micro = numerator / denominator;
+    if (*micro > UINT128_MAX / WEIR_UNIT - 1 || denominator > UINT128_MAX / 10) {
+        return false;
+    }
+    for (uint64_t places = 1; places < WEIR_UNIT; places *= 10) {
+        *micro = *micro * 10 + rest * 10 / denominator;
+        rest = rest * 10 % denominator;
+    }
+    *micro += rest >= denominator - rest;
+    return true;
+}
+
+int amount_print_about(const struct weir_amount *amount, char text[ABOUT_TEXT_MAX])
+{
+    uint128 numerator = (uint128)amount->numerator_high << 64 | amount->numerator_low;
+    uint128 denominator = (uint128)amount->denominator_high << 64 | amount->denominator_low;
+    uint128 micro;
+    char number[WEIR_AMOUNT_TEXT_MAX];
+    if (WEIR_UNIT % denominator == 0 || !round_to_micro(&micro, numerator, denominator)) {
+        return weir_amount_print(amount, text);
+    }
+    struct weir_amount rounded = amount_of(micro, WEIR_UNIT);
+    (void)weir_amount_print(&rounded, number);
+    return snprintf(text, ABOUT_TEXT_MAX, "about %s", number);
+}
+
+/* Appends a digit to a number. False if it does not fit. */
+static bool append_digit(uint128 *number, char c)
+{
+    if (*number > (UINT128_MAX - 9) / 10) {
+        return false;
+    }
+    *number = *number * 10 + (unsigned)(c - '0');
+    return true;
+}
+
+bool amount_parse(struct weir_amount *amount, const char *text, size_t length)
+{
+    uint128 numerator = 0;
+    uint128 denominator = 1;
+    char mark = '\0';  // the point or the slash, once it is behind us
+    size_t digits = 0; // since then
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (c >= '0' && c <= '9') {
+            bool fits = append_digit(mark == '/' ? &denominator : &numerator, c)
+                        && (mark != '.' || append_digit(&denominator, '0'));
+            if (!fits) {
+                return false;
+            }
+            digits++;
+        } else if ((c == '.' || c == '/') && mark == '\0' && digits > 0) {
+            mark = c;
+            digits = 0;
+            denominator = c == '/' ? 0 : 1;
+        } else {
+            return false;
+        }
+    }
+    if (digits == 0 || denominator == 0) {
+        return false;
+    }
+    *amount = amount_of(numerator, denominator);
+    return true;
 }

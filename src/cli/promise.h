@@ -12,6 +12,7 @@
 #define WEIR_CLI_PROMISE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "weir/decision.h"
@@ -34,5 +35,14 @@ bool promise_strict(struct weir_limit_config *strict, uint64_t count, uint64_t p
 
 uint64_t amount_floor(const struct weir_amount *amount);
 uint64_t amount_ceil(const struct weir_amount *amount);
+
+/* For people: "30.5", and to the nearest millionth where it has more places than that: "about
+ * 3.333333". Returns the length. */
+enum { ABOUT_TEXT_MAX = WEIR_AMOUNT_TEXT_MAX + 8 };
+int amount_print_about(const struct weir_amount *amount, char text[ABOUT_TEXT_MAX]);
+
+/* Reads what weir_amount_print() writes: "3", "2.55", "10/3". False for anything else, and for
+ * what does not fit 128 bits. */
+bool amount_parse(struct weir_amount *amount, const char *text, size_t length);
 
 #endif

@@ -117,10 +117,21 @@ def test_show_is_exact_and_reset_empties(ask, server, key):
     assert json.loads(said)["level"] == "0.999999997"
     assert json.loads(said)["reset_after_ns"] == 333333333
     assert ask("show", key, "3/s") == (
-        0, "level 0.999999997 of 3: 2 of 3 remain, empty in 334 ms\n")
+        0, "level about 1 of 3: 2 of 3 remain, empty in 334 ms\n")
     assert ask("reset", key, "3/s") == (0, "reset: the bucket is empty now\n")
     assert ask("reset", key, "3/s") == (0, "reset: the bucket was empty already\n")
     assert ask("reset", key, "3/s", "--json") == (0, '{"existed":false}\n')
+
+
+def test_amounts_are_rounded_for_people_and_exact_as_json(ask, server, key):
+    assert ask("take", key, "1000/30d", "--cost", "30.5")[0] == 0
+    assert ask("show", key, "1000/30d")[1].startswith("level 30.5 of 1000: ")
+    server.command("WEIR.CLOCK", "ADVANCE", 31234567)  # a clock never stands still
+    assert ask("show", key, "1000/30d")[1].startswith("level about 30.499988 of 1000: ")
+    code, said = ask("show", key, "1000/30d", "--json")
+    assert "/" in json.loads(said)["level"]
+    said = ask("fill", key, "1000/30d", "--cost", "1000")[1]
+    assert "; about 30.499988 spilled, the bucket is full" in said
 
 
 def test_retry_after_is_sufficient_and_minimal(ask, server, key):

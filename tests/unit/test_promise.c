@@ -53,6 +53,41 @@ static void the_largest_limits_do_not_overflow(void **state)
     amount_is(promise_bound(&slow, WEIR_SPAN_NS_MAX), "2");
 }
 
+static void about_is(const char *text, const char *expected)
+{
+    struct weir_amount amount;
+    char about[ABOUT_TEXT_MAX];
+    assert_true(amount_parse(&amount, text, strlen(text)));
+    assert_int_equal(amount_print_about(&amount, about), strlen(expected));
+    assert_string_equal(about, expected);
+}
+
+static void amounts_are_rounded_to_six_places_for_people(void **state)
+{
+    (void)state;
+    about_is("0", "0");
+    about_is("30.5", "30.5");
+    about_is("0.000001", "0.000001");
+    about_is("10/3", "about 3.333333");
+    about_is("20/3", "about 6.666667");
+    about_is("0.9999995", "about 1");
+    about_is("0.9999994", "about 0.999999");
+    about_is("15811198565189/518400000000", "about 30.499997");
+    about_is("3155760000000000001000001/3", "about 1051920000000000000333333.666667");
+}
+
+static void what_is_no_amount_is_not_parsed(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {"",     ".",     "/",  "1.",  "1/", ".5",  "1/0",
+                                        "1//2", "1.5/2", "-1", "1e3", " 1", "1\n", "1/00000"};
+    struct weir_amount amount;
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        assert_false(amount_parse(&amount, TEXTS[i], strlen(TEXTS[i])));
+    }
+    assert_false(amount_parse(&amount, "340282366920938463463374607431768211456", 39));
+}
+
 /* Someone who takes whatever he gets, from an empty bucket on, for a whole window. */
 static uint64_t greedy(const struct weir_limit_config *config, uint64_t window_ns)
 {
@@ -117,6 +152,8 @@ static void amounts_round_both_ways(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(amounts_are_rounded_to_six_places_for_people),
+        cmocka_unit_test(what_is_no_amount_is_not_parsed),
         cmocka_unit_test(the_numbers_of_a_limit_are_exact),
         cmocka_unit_test(the_largest_limits_do_not_overflow),
         cmocka_unit_test(the_bound_is_reached_and_never_passed),

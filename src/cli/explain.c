@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/promise.h"
+#include "core/arith.h"
 
 enum {
     BUCKET_BYTES = 40, // two slots of 24 bytes to a line of 64, four fifths of them in use
@@ -32,6 +33,7 @@ struct strict {
 /* Everything that is said, before it is said in one form or another. */
 struct explanation {
     struct weir_limit_config config;
+    const char *written; // as the command line has it
     char canonical[WEIR_LIMIT_TEXT_MAX];
     char period[DURATION_TEXT_MAX]; // "30 d"; "s" for 1 s, as in "10 per s"
     struct weir_amount rate_per_s, interval_ns, drain_ns;
@@ -84,9 +86,10 @@ static void say_period(struct explanation *e)
     (void)strcpy(e->period, strncmp(text, "1 ", 2) == 0 ? text + 2 : text);
 }
 
-static void explanation_init(struct explanation *e, const struct weir_limit_config *config)
+static void explanation_init(struct explanation *e, const struct weir_limit_config *config,
+                             const char *written)
 {
-    *e = (struct explanation){.config = *config};
+    *e = (struct explanation){.config = *config, .written = written};
     e->rate_per_s = promise_rate_per_s(config);
     e->interval_ns = promise_drain_ns(config, WEIR_UNIT);
     e->drain_ns = promise_drain_ns(config, config->capacity_micro);
@@ -125,11 +128,35 @@ static void say_windows(const struct explanation *e)
         (void)weir_amount_print(&amount, bound);
         (void)printf("                any %-8s at most %s", window_text(e->windows_ns[i], window),
                      bound);
-        if (strpbrk(bound, "./") != NULL) {
+        if (strchr(bound, '/') != NULL) {
+            char about[ABOUT_TEXT_MAX];
+            (void)amount_print_about(&amount, about);
+            (void)printf(" (%s; %" PRIu64 " of cost 1)", about, requests_at_most(e, &amount));
+        } else if (strchr(bound, '.') != NULL) {
             (void)printf(" (%" PRIu64 " of cost 1)", requests_at_most(e, &amount));
         }
         (void)putchar('\n');
     }
+}
+
+/* When the row of the picture is reached. Steps of less than a nanosecond are written in
+ * millionths of one. */
+static const char *picture_time(const struct explanation *e, unsigned row,
+                                char text[DURATION_TEXT_MAX])
+{
+    uint64_t drain_ns = amount_ceil(&e->drain_ns);
+    if (drain_ns > PICTURE_ROWS || row == 0) {
+        return duration_print_up(
+            drain_ns / PICTURE_ROWS * row + drain_ns % PICTURE_ROWS * row / PICTURE_ROWS, text);
+    }
+    /* The denominator divides a count of at most 10^18, so both fit 64 bits, and here 128. */
+    struct weir_amount after_ns = amount_of((uint128)e->drain_ns.numerator_low * row,
+                                            (uint128)e->drain_ns.denominator_low * PICTURE_ROWS);
+    char about[ABOUT_TEXT_MAX];
+    (void)amount_print_about(&after_ns, about);
+    const char *number = about + (about[0] == 'a' ? strlen("about ") : 0);
+    (void)snprintf(text, DURATION_TEXT_MAX, "%.90s ns", number);
+    return text;
 }
 
 /* A full bucket that nobody adds to, in eighths. */
@@ -138,7 +165,6 @@ static void say_picture(const struct explanation *e)
     static const char BAR[] = "########################################";
     _Static_assert(sizeof BAR == PICTURE_COLUMNS + 1, "a full bar");
     _Static_assert(PICTURE_COLUMNS % PICTURE_ROWS == 0, "each row is exact");
-    uint64_t drain_ns = amount_ceil(&e->drain_ns);
     (void)puts("\n  Filled at once and then left alone:\n");
     for (unsigned row = 0; row <= PICTURE_ROWS; row++) {
         char time[DURATION_TEXT_MAX];
@@ -146,20 +172,37 @@ static void say_picture(const struct explanation *e)
         uint64_t left = PICTURE_ROWS - row;
         struct weir_amount amount = {.numerator_low = e->config.capacity_micro * left,
                                      .denominator_low = WEIR_UNIT * PICTURE_ROWS};
-        uint64_t after_ns =
-            drain_ns / PICTURE_ROWS * row + drain_ns % PICTURE_ROWS * row / PICTURE_ROWS;
         (void)weir_amount_print(&amount, level);
-        (void)printf("  %12s  |%-*.*s| %s\n", duration_print_up(after_ns, time), PICTURE_COLUMNS,
+        (void)printf("  %12s  |%-*.*s| %s\n", picture_time(e, row, time), PICTURE_COLUMNS,
                      (int)(left * PICTURE_COLUMNS / PICTURE_ROWS), BAR, level);
+    }
+}
+
+/* Why there is nothing to suggest. */
+static void say_no_strict(const struct explanation *e)
+{
+    char window[DURATION_TEXT_MAX];
+    char count[MICRO_TEXT_MAX];
+    (void)printf("\n  Never more than %s in any %s, whenever that begins: no limit is suggested,\n",
+                 print_micro(e->config.count_micro, count),
+                 window_text(e->config.period_ns, window));
+    if (e->count == 0) {
+        (void)puts("  since that is no whole number; try the same rate over a longer period.");
+    } else if (e->count == 1) {
+        (void)puts(
+            "  since a bucket that holds 1 admits that, and then what has drained meanwhile.");
+    } else {
+        (void)puts("  since none can be kept exactly.");
     }
 }
 
 static void say_strict(const struct explanation *e)
 {
+    char window[DURATION_TEXT_MAX];
     if (e->strict_count == 0) {
+        say_no_strict(e);
         return;
     }
-    char window[DURATION_TEXT_MAX];
     (void)printf("\n  Never more than %" PRIu64 " in any %s, whenever that begins:\n\n", e->count,
                  window_text(e->config.period_ns, window));
     for (size_t i = 0; i < e->strict_count; i++) {
@@ -172,16 +215,27 @@ static void say_strict(const struct explanation *e)
     }
 }
 
-enum { SPAN_TEXT_MAX = 2 * DURATION_TEXT_MAX };
+enum {
+    SPAN_ABOUT_MAX = ABOUT_TEXT_MAX + 8,
+    SPAN_TEXT_MAX = DURATION_TEXT_MAX + SPAN_ABOUT_MAX + 8,
+    SMALL_SPAN_NS = 100 // where whole nanoseconds are too coarse
+};
 
 /* "10 ms", "1000/7 ms (about 143 ms)". */
 static void print_span(const struct weir_amount *ns, char text[SPAN_TEXT_MAX])
 {
     char exact[DURATION_TEXT_MAX];
-    char about[DURATION_TEXT_MAX];
+    char rounded[DURATION_TEXT_MAX];
+    char about[SPAN_ABOUT_MAX];
     bool is_fraction = strchr(duration_print_exact(ns, exact), '/') != NULL;
-    (void)duration_print_up(amount_ceil(ns), about);
-    (void)snprintf(text, SPAN_TEXT_MAX, is_fraction ? "%s (about %s)" : "%s", exact, about);
+    if (amount_ceil(ns) > SMALL_SPAN_NS) {
+        (void)duration_print_up(amount_ceil(ns), rounded);
+        (void)snprintf(about, sizeof about, "about %s", rounded);
+    } else {
+        int length = amount_print_about(ns, about);
+        (void)snprintf(about + length, sizeof about - (size_t)length, " ns");
+    }
+    (void)snprintf(text, SPAN_TEXT_MAX, is_fraction ? "%s (%s)" : "%s", exact, about);
 }
 
 static void say_waits(const struct explanation *e)
@@ -213,6 +267,9 @@ static void explain_in_words(const struct explanation *e)
     (void)weir_amount_print(&e->rate_per_s, rate);
 
     (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
+    if (strcmp(e->written, e->canonical) != 0) {
+        (void)printf("  you wrote   %s\n", e->written);
+    }
     (void)printf("  drains      %s per %s: one every %s", count, e->period, interval);
     bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
     (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
@@ -327,7 +384,7 @@ static int run_explain(const struct command *command, int count, char **words)
         return CLI_USAGE;
     }
     struct explanation explanation;
-    explanation_init(&explanation, &config);
+    explanation_init(&explanation, &config, text);
     if (json) {
         return explain_in_json(command, &explanation);
     }

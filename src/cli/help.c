@@ -48,8 +48,8 @@ static void print_option(const struct option *option)
 void command_help(const struct command *command)
 {
     struct colours colours = colours_of_output();
-    (void)printf("%sweir %s%s %s\n\n%s\n", colours.bold, command->name, colours.plain,
-                 command->words, command->about);
+    (void)printf("%sweir %s%s%s%s\n\n%s\n", colours.bold, command->name, colours.plain,
+                 command->words[0] != '\0' ? " " : "", command->words, command->about);
     (void)puts("\nOptions:");
     for (const struct option *option = command->options; option->name != NULL; option++) {
         print_option(option);

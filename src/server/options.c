@@ -94,14 +94,15 @@ static const char *add_listener(struct options *options, enum protocol protocol,
     return address_parse(&one->address, text);
 }
 
-static const char *set_bytes(uint64_t *bytes, const char *text, uint64_t min, uint64_t max)
+static const char *set_bytes(uint64_t *bytes, const char *text, uint64_t min, uint64_t max,
+                             const char *range)
 {
     uint64_t value;
     if (!quantity_parse_bytes(text, &value)) {
         return "a size is a number and K, M, G or T: 256M";
     }
     if (value < min || value > max) {
-        return "out of range";
+        return range;
     }
     *bytes = value;
     return NULL;
@@ -114,9 +115,9 @@ static const char *set_duration(uint64_t *duration_ns, const char *text)
                : "a duration is a number and ns, us, ms, s, min, h or d, at most 366d: 10s";
 }
 
-static const char *set_count(uint64_t *count, const char *text, uint64_t max)
+static const char *set_count(uint64_t *count, const char *text, uint64_t max, const char *range)
 {
-    return quantity_parse_count(text, 1, max, count) ? NULL : "a whole number, 1 or more, in range";
+    return quantity_parse_count(text, 1, max, count) ? NULL : range;
 }
 
 static const char *set_headers(struct options *options, const char *text)
@@ -216,17 +217,27 @@ static const char *apply_timeout(struct options *options, int option, const char
 static const char *apply_bound(struct options *options, int option, const char *text)
 {
     static const uint64_t connections_max = 1 << 24;
+    static const char connections_range[] = "a whole number from 1 to 16777216";
     static const uint64_t bytes_max = UINT64_C(1) << 40;
+    static const char bytes_range[] = "a size from 64K to 1T";
+    _Static_assert(WEIR_MEMORY_BYTES_MIN == UINT64_C(64) << 10
+                       && WEIR_MEMORY_BYTES_MAX == UINT64_C(16) << 40 && THREAD_COUNT_MAX == 256,
+                   "the ranges as the sentences below say them");
     switch (option) {
     case OPTION_MEMORY:
-        return set_bytes(&options->memory_bytes, text, WEIR_MEMORY_BYTES_MIN,
-                         WEIR_MEMORY_BYTES_MAX);
-    case OPTION_THREADS: return set_count(&options->thread_count, text, THREAD_COUNT_MAX);
-    case OPTION_CONNECTIONS: return set_count(&options->connections_max, text, connections_max);
+        return set_bytes(&options->memory_bytes, text, WEIR_MEMORY_BYTES_MIN, WEIR_MEMORY_BYTES_MAX,
+                         "a size from 64K to 16T");
+    case OPTION_THREADS:
+        return set_count(&options->thread_count, text, THREAD_COUNT_MAX,
+                         "a whole number from 1 to 256");
+    case OPTION_CONNECTIONS:
+        return set_count(&options->connections_max, text, connections_max, connections_range);
     case OPTION_CONNECTIONS_PER_ADDRESS:
-        return set_count(&options->connections_per_address_max, text, connections_max);
-    case OPTION_OUTPUT: return set_bytes(&options->output_bytes_max, text, 1 << 16, bytes_max);
-    default: return set_bytes(&options->buffers_bytes_max, text, 1 << 16, bytes_max);
+        return set_count(&options->connections_per_address_max, text, connections_max,
+                         connections_range);
+    case OPTION_OUTPUT:
+        return set_bytes(&options->output_bytes_max, text, 1 << 16, bytes_max, bytes_range);
+    default: return set_bytes(&options->buffers_bytes_max, text, 1 << 16, bytes_max, bytes_range);
     }
 }
 

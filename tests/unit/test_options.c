@@ -118,7 +118,7 @@ static void test_a_mistake_is_named_with_its_place(void **state)
     assert_refused("--memory", "'--memory' needs a value");
     assert_refused("please", "unexpected argument 'please'");
     assert_refused("--memory 1X", "--memory '1X'");
-    assert_refused("--memory 1K", "out of range");
+    assert_refused("--memory 1K", "from 64K to 16T");
     assert_refused("--threads 0", "--threads '0'");
     assert_refused("--threads 257", "--threads '257'");
     assert_refused("--resp 6390", "--resp '6390'");
@@ -128,6 +128,13 @@ static void test_a_mistake_is_named_with_its_place(void **state)
     assert_refused("--header-timeout 10", "--header-timeout '10'");
     assert_refused("--drain-timeout 1y", "--drain-timeout '1y'");
     assert_refused("--headers mine", "x-ratelimit");
+    assert_refused("--memory 1", "a size from 64K to 16T");
+    assert_refused("--threads 0", "from 1 to 256");
+    assert_refused("--threads 100000", "from 1 to 256");
+    assert_refused("--max-connections 100000000", "from 1 to 16777216");
+    assert_refused("--max-connections-per-address 0", "from 1 to 16777216");
+    assert_refused("--output-max 1K", "a size from 64K to 1T");
+    assert_refused("--buffers-max 2T", "a size from 64K to 1T");
     assert_refused("--refused-status 200", "400 to 599");
     assert_refused("--trusted-proxy 10.0.0.0/99", "--trusted-proxy");
     assert_refused("--redis-version 7\r\n", "--redis-version");

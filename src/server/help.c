@@ -51,7 +51,7 @@ const char OPTIONS_HELP_TEXT[] =
 "  -h, --help                 this text\n"
 "\n"
 "Signals: SIGTERM and SIGINT answer what has been read, then end; a second one ends at once.\n"
-"Ends with 0 after that, 2 for a bad option, 3 if it cannot start.\n"
+"Ends with 0 after that, 2 for a bad option, 3 if it cannot start or after a second signal.\n"
 "\n"
 "Examples:\n"
 "  weir serve\n"

@@ -28,8 +28,10 @@ static void complain_about(const char *name, enum protocol protocol, enum listen
                       name, PROTOCOL[protocol].option, PROTOCOL[protocol].variable,
                       PROTOCOL[protocol].option);
     } else {
+        const char *why = errno == EEXIST ? "something that is no socket has this name, and stays"
+                                          : strerror(errno);
         (void)fprintf(stderr, "weir serve: cannot listen at %s (%s): %s\n", name,
-                      PROTOCOL[protocol].option, strerror(errno));
+                      PROTOCOL[protocol].option, why);
     }
 }
 
@@ -165,8 +167,8 @@ static int read_password(struct server *server)
         return EXIT_DONE;
     }
     if (!password_read(&server->password, path, &why)) {
-        (void)fprintf(stderr, "weir serve: --password-file '%s': %s\n", path, why);
-        return EXIT_USAGE;
+        (void)fprintf(stderr, "weir serve: no password from %s: %s\n", path, why);
+        return EXIT_FAILED;
     }
     if (server->password.is_world_readable) {
         LOG(&server->log, LOG_WARN, "password_file", log_text("file", path),
@@ -224,11 +226,26 @@ void startup_client_address(const struct server *server, enum protocol protocol,
     }
 }
 
-/* The line to paste into another terminal; "" where there is no TCP address. */
+/* The first unix socket of a protocol; "" without one. */
+static const char *unix_address(const struct server *server, enum protocol protocol)
+{
+    for (size_t i = 0; i < server->listener_count; i++) {
+        const struct listener *listener = &server->listeners[i];
+        if (listener->engine->protocol == protocol && listener->address.any.sa_family == AF_UNIX) {
+            return listener->name;
+        }
+    }
+    return "";
+}
+
+/* The line to paste into another terminal; "" where nobody listens for RESP. */
 static void write_example(const struct server *server, char *text, size_t size)
 {
     char address[ADDRESS_TEXT_BYTES_MAX];
     startup_client_address(server, PROTOCOL_RESP, address, sizeof address);
+    if (address[0] == '\0') {
+        (void)snprintf(address, sizeof address, "%s", unix_address(server, PROTOCOL_RESP));
+    }
     if (address[0] == '\0') {
         text[0] = '\0';
         return;

@@ -79,7 +79,7 @@ def test_help_teaches():
     [
         (["--frobnicate"], "unknown option '--frobnicate'"),
         (["--memory", "much"], "--memory 'much'"),
-        (["--memory", "1"], "out of range"),
+        (["--memory", "1"], "from 64K to 16T"),
         (["--resp", "off", "--http", "off"], "nothing to serve"),
     ],
 )
@@ -115,6 +115,12 @@ def test_it_restarts_on_the_same_port_after_traffic():
         with WeirServer("--resp", "off", "--http", f"127.0.0.1:{port}") as second:
             assert get(second.http_url + "/healthz")
         idle.close()
+
+
+def test_without_a_port_the_line_to_paste_has_the_unix_socket(tmp_path):
+    path = tmp_path / "weir.sock"
+    with WeirServer("--resp", f"unix:{path}") as server:
+        assert f'take alice 10/s --server unix:{path}"' in server.wait_for_log(" ready ")
 
 
 def test_it_listens_at_ipv6_where_there_is_any():
@@ -182,12 +188,12 @@ def test_a_password_that_all_can_read_is_warned_about(password_file):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"x" * 1025])
-def test_a_password_file_without_a_password_is_2(tmp_path, content):
+def test_a_password_file_without_a_password_is_3(tmp_path, content):
     path = tmp_path / "password"
     if content is not None:
         path.write_bytes(content)
     code, said = refused_start("--resp", "127.0.0.1:0", "--password-file", str(path))
-    assert code == 2
+    assert code == 3
     assert str(path) in said
 
 
@@ -224,7 +230,8 @@ def test_a_socket_in_use_and_a_file_stay_as_they_are(tmp_path):
         assert code == 3 and "in use" in said
         assert ping(str(path)) == "PONG"
     path.write_text("precious")
-    assert refused_start("--resp", f"unix:{path}", "--http", "off")[0] == 3
+    code, said = refused_start("--resp", f"unix:{path}", "--http", "off")
+    assert code == 3 and "no socket" in said
     assert path.read_text() == "precious"
 
 

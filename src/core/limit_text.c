@@ -209,10 +209,11 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
     struct word name = read_word(reader);
     bool is_capacity = word_is(name, "capacity") || word_is(name, "burst");
     if (!is_capacity && !word_is(name, "on_full")) {
-        return name.length == 0 ? expected(reader, "an option: capacity= or on_full=")
-                                : fail(reader->error, WEIR_E_SYNTAX, start,
-                                       "unknown option '%.*s'; one of capacity burst on_full",
-                                       shown(name), name.text);
+        return name.length == 0
+                   ? expected(reader, "an option: capacity= or on_full=")
+                   : fail(reader->error, WEIR_E_SYNTAX, start,
+                          "a limit has no option '%.*s'; one of capacity burst on_full",
+                          shown(name), name.text);
     }
     if (!next_is(reader, '=')) {
         return expected(reader, "'='");

@@ -18,6 +18,7 @@ struct bench {
     struct load_config load;
     struct weir_limit_config rate;
     const char *rate_text; // NULL: saturate
+    bool rate_said, saturate_said;
     uint64_t connections;
     uint64_t pipeline;
     uint64_t threads;

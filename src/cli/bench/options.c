@@ -96,8 +96,10 @@ static int read_rate(struct bench *bench, const char *text)
     struct weir_error error;
     size_t length = strcspn(text, " ");
     enum weir_status status = weir_limit_parse(&bench->rate, text, length, &error);
-    if (status == WEIR_OK && text[length] != '\0') {
-        return usage_error(bench->command, "a rate is COUNT/[N]UNIT, for example 1000/s");
+    bool is_number = text[0] >= '0' && text[0] <= '9';
+    if (!is_number || (status == WEIR_OK && text[length] != '\0')) {
+        return usage_error(bench->command,
+                           "a rate is COUNT/[N]UNIT, for example 1000/s, not '%.40s'", text);
     }
     if (status != WEIR_OK) {
         complain_at(bench->command, text, &error);
@@ -169,8 +171,8 @@ static int read_option(struct bench *bench, int option, const char *value)
     case OPTION_COMMAND: return read_load_command(bench, value);
     case OPTION_LIMIT: return read_limit(bench, value);
     case OPTION_COST: return read_cost(bench, value);
-    case OPTION_RATE: return read_rate(bench, value);
-    case OPTION_SATURATE: bench->rate_text = NULL; return CLI_DONE;
+    case OPTION_RATE: bench->rate_said = true; return read_rate(bench, value);
+    case OPTION_SATURATE: bench->saturate_said = true; return CLI_DONE;
     case OPTION_DURATION: return read_duration(bench, value, &bench->duration_ns);
     case OPTION_REQUESTS: return read_number(bench, option, value, REQUESTS_MAX, &bench->requests);
     case OPTION_CONNECTIONS:
@@ -205,6 +207,23 @@ static int set_defaults(struct bench *bench)
     return code == CLI_DONE ? read_rate(bench, "1000/s") : code;
 }
 
+/* What each option alone cannot know. */
+static int check_together(struct bench *bench)
+{
+    enum load_command command = bench->load.command;
+    if (bench->rate_said && bench->saturate_said) {
+        return usage_error(bench->command, "--rate and --saturate exclude each other");
+    }
+    if (bench->load.cost != NULL && (command == LOAD_SHOW || command == LOAD_PING)) {
+        return usage_error(bench->command, "--command %s takes no --cost",
+                           LOAD_COMMAND_NAMES[command]);
+    }
+    if (bench->saturate_said) {
+        bench->rate_text = NULL;
+    }
+    return CLI_DONE;
+}
+
 int bench_read(struct bench *bench, int count, char **words)
 {
     struct arguments arguments = {.count = count, .words = words};
@@ -219,6 +238,9 @@ int bench_read(struct bench *bench, int count, char **words)
             return usage_error(bench->command, "%s", arguments.problem);
         }
         code = read_option(bench, option, value);
+    }
+    if (code == CLI_DONE && !bench->help) {
+        code = check_together(bench);
     }
     bench->threads = bench->threads < bench->connections ? bench->threads : bench->connections;
     return code;

@@ -91,7 +91,11 @@ void bench_say(const struct bench *bench, const struct bench_result *result)
             (void)printf(" %s %" PRIu64, VERDICT_NAMES[i], tally->verdicts[i]);
         }
     }
-    (void)putchar('\n');
+    (void)puts(answered > 0 ? "" : " none");
+    if (answered == 0) { // nor are there times, then
+        say_trouble(bench, result);
+        return;
+    }
     say_percentiles(&result->latency, "latency");
     if (bench->rate_text != NULL) {
         say_percentiles(&result->late, "late");

@@ -176,6 +176,9 @@ static int fail_reply(const struct decide *decide, const struct reply *reply)
     } else if (reply_is_error(reply, "WRONGPASS")) {
         complain(decide->command, "the server at %s refuses the password from %s", where,
                  decide->server.password_file);
+    } else if (decide->server.password.text != NULL && reply_is_error(reply, "ERR AUTH")) {
+        complain(decide->command, "the server at %s has no password; leave out the one from %s",
+                 where, decide->server.password_file);
     } else if (reply_is_error(reply, "")) {
         complain(decide->command, "the server at %s says: %.*s", where,
                  (int)reply->items[0].text.length, reply->items[0].text.at);

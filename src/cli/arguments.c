@@ -75,10 +75,13 @@ static int unknown_option(struct arguments *arguments, const struct option *opti
         name[length] = '\0';
         nearest = nearest_word(name, option_name, options);
     }
-    (void)snprintf(arguments->problem, sizeof arguments->problem,
-                   nearest != NULL ? "unknown option %.60s; did you mean --%s?"
-                                   : "unknown option %.60s",
-                   word, nearest);
+    if (nearest != NULL) {
+        (void)snprintf(arguments->problem, sizeof arguments->problem,
+                       "unknown option %.60s; did you mean --%s?", word, nearest);
+    } else {
+        (void)snprintf(arguments->problem, sizeof arguments->problem,
+                       "unknown option %.60s; a word that starts with - comes after --", word);
+    }
     return ARGUMENT_BAD;
 }
 
@@ -94,6 +97,13 @@ static int option_value(struct arguments *arguments, const struct option *option
     if (option->value == NULL) {
         return index;
     }
+    assert(index < 64); // a bit for each
+    if ((arguments->seen >> index & 1) != 0) {
+        (void)snprintf(arguments->problem, sizeof arguments->problem, "--%s is given twice",
+                       option->name);
+        return ARGUMENT_BAD;
+    }
+    arguments->seen |= UINT64_C(1) << index;
     if (equals != NULL) {
         *value = equals + 1;
     } else if (arguments->at < arguments->count) {

@@ -16,6 +16,7 @@
 #define WEIR_CLI_ARGUMENTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*   value  how help calls its argument; NULL: it takes none */
 struct option {
@@ -38,6 +39,7 @@ struct arguments {
     char **words;
     int at;
     bool options_over;
+    uint64_t seen; // options with a value that have been given: by index, one bit each
     char problem[ARGUMENT_PROBLEM_MAX];
 };
 

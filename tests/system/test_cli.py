@@ -244,6 +244,15 @@ def test_an_unreadable_password_file_is_a_failure(locked, tmp_path):
     assert f"no password from {tmp_path / 'none'}: No such file or directory" in done.stderr
 
 
+def test_a_password_for_a_server_without_one_is_said(server, tmp_path):
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    done = weir("take", "k", "1/h", "--server", f"127.0.0.1:{server.resp_port}",
+                "--password-file", file)
+    assert done.returncode == 3
+    assert f"has no password; leave out the one from {file}" in done.stderr
+
+
 # ---- Servers that misbehave ----
 
 
@@ -393,6 +402,13 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["bench", "--protocol", "grpc"], "resp or http"),
         (["bench", "--command", "reset"], "there is no 'reset'"),
         (["bench", "--rate", "10/s capacity=3"], "a rate is COUNT/[N]UNIT"),
+        (["bench", "--rate", "x"], "a rate is COUNT/[N]UNIT, for example 1000/s, not 'x'"),
+        (["bench", "--rate", "10/s", "--saturate"], "exclude each other"),
+        (["bench", "--cost", "5", "--cost", "6"], "--cost is given twice"),
+        (["bench", "--command", "show", "--cost", "3"], "show takes no --cost"),
+        (["bench", "--command", "ping", "--cost", "3"], "ping takes no --cost"),
+        (["take", "-k", "10/s"], "unknown option -k; a word that starts with - comes after --"),
+        (["take", "k", "10/s", "--cost", "1", "--cost=2"], "--cost is given twice"),
         (["bench", "--duration", "0s"], "above 0"),
         (["bench", "--command", "check"], "there is no check over RESP"),
         (["help", "me"], "there is no command 'me'"),
@@ -416,7 +432,6 @@ def test_a_wrong_command_line_is_exit_2_and_says_what_is_wrong(arguments, said):
         (["take", "k", "10/s", "--cost", "1.5.5"], "1.5.5", 3),
         (["take", "k", "10/s", "--cost", "0.0000001"], "0.0000001", 8),
         (["take", "k", "10/s", "--timeout", "5 s"], "5 s", 1),
-        (["bench", "--rate", "fast"], "fast", 0),
         (["bench", "--limit", "10/q"], "10/q", 3),
     ],
 )
@@ -629,6 +644,8 @@ def test_bench_charges_a_stalled_server_for_all_who_came():
 def test_bench_says_when_a_server_closes():
     with BadServer() as bad:
         done = weir("bench", "--server", bad.address, "--requests", 5, "--connections", 2, "--json")
+        said = weir("bench", "--server", bad.address, "--requests", 5, "--connections", 2).stdout
+    assert "verdicts none" in said and "first error: " in said and "latency" not in said
     result = json.loads(done.stdout)
     assert done.returncode == 3
     assert result["broken"] == 2

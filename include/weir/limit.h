@@ -66,12 +66,14 @@ struct weir_limit_config {
  * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
  * denominator-ths. */
 struct weir_limit {
-    uint64_t denominator;        /* count_micro / g */
-    uint64_t scale;              /* period_ns / g */
-    uint64_t full_ns, full_rest; /* from full to empty */
-    uint64_t unit_ns, unit_rest; /* what one unit of cost adds */
-    uint64_t unit_divisor;       /* scale * 10^6, or 0 where that needs more than 64 bits */
-    uint64_t unit_reciprocal;    /* floor(2^64 / unit_divisor) */
+    uint64_t denominator;           /* count_micro / g */
+    uint64_t scale;                 /* period_ns / g */
+    uint64_t full_ns, full_rest;    /* from full to empty */
+    uint64_t unit_ns, unit_rest;    /* what one unit of cost adds */
+    uint64_t unit_divisor;          /* scale * 10^6, or 0 where that needs more than 64 bits */
+    uint64_t unit_reciprocal;       /* floor(2^64 / unit_divisor) */
+    uint64_t whole_unit_ns;         /* what one unit adds if that, and full, are whole ns; else 0 */
+    uint64_t whole_unit_reciprocal; /* floor((2^64 - 1) / whole_unit_ns) */
     uint64_t capacity_micro;
     uint64_t capacity; /* whole units, rounded down */
     uint32_t kind;

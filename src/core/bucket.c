@@ -10,7 +10,7 @@
 /* A state is rewritten only by what changed it: a read leaves another limit's remainder alone. */
 static void move_to(struct weir_bucket *bucket, const struct weir_limit *limit, struct span moment)
 {
-    struct span before = bucket_moment(*bucket, limit, false);
+    struct span before = bucket_moment(*bucket, limit);
     if (before.ns != moment.ns || before.rest != moment.rest) {
         *bucket = bucket_with_moment(*bucket, moment);
     }
@@ -21,10 +21,10 @@ struct weir_decision weir_bucket_take(struct weir_bucket *bucket, const struct w
 {
     struct weir_decision decision;
     now_ns = clamp_now(now_ns);
-    struct charge charge = charge_of(limit, false, cost_micro);
-    struct outcome outcome = bucket_take(*bucket, limit, false, &charge, now_ns);
+    struct charge charge = charge_of(limit, cost_micro);
+    struct outcome outcome = bucket_take(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer_take(&decision, limit, false, &charge, outcome, now_ns);
+    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
     return decision;
 }
 
@@ -44,12 +44,12 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
     now_ns = clamp_now(now_ns);
     struct weir_amount unused_spill;
     bool unused_full;
-    struct charge charge = charge_of(limit, false, cost_micro);
+    struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome =
         bucket_fill(*bucket, limit, &charge, now_ns, spill != NULL ? spill : &unused_spill,
                     full != NULL ? full : &unused_full);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer(&decision, limit, false, outcome, now_ns);
+    bucket_answer(&decision, limit, outcome, now_ns);
     return decision;
 }
 
@@ -58,10 +58,10 @@ struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct
 {
     struct weir_decision decision;
     now_ns = clamp_now(now_ns);
-    struct charge charge = charge_of(limit, false, cost_micro);
+    struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = bucket_refund(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer(&decision, limit, false, outcome, now_ns);
+    bucket_answer(&decision, limit, outcome, now_ns);
     return decision;
 }
 
@@ -74,7 +74,7 @@ struct weir_decision weir_bucket_show(const struct weir_bucket *bucket,
     if (level != NULL) {
         *level = bucket_level(*bucket, limit, now_ns);
     }
-    bucket_answer(&decision, limit, false, bucket_show(*bucket, limit), now_ns);
+    bucket_answer(&decision, limit, bucket_show(*bucket, limit), now_ns);
     return decision;
 }
 

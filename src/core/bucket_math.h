@@ -21,7 +21,7 @@
 #include "core/arith.h"
 #include "weir/bucket.h"
 
-/* For what is on the way of every decision, and is made in two versions (see below). */
+/* For what is on the way of every decision. */
 #define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 /* Keeps a branch a branch: the processor guesses it and goes on, where a conditional move would make
@@ -46,33 +46,15 @@ struct charge {
     bool never; /* it exceeds the capacity */
 };
 
-/* The usual take: of a cost that can fit, under a limit where a millionth of a unit lasts whole
- * nanoseconds, so that the denominator is 1, there are no remainders, and what is divided fits 64
- * bits. The functions on the way of a take are told so beside the limit: where a caller writes `true`,
- * because take_is_usual(), the compiler makes a shorter version of the same code, one without a call.
- * `false` is always right. */
-static inline bool take_is_usual(const struct weir_limit *limit, uint64_t cost_micro)
-{
-    return limit->denominator == 1 && limit->unit_divisor != 0
-           && cost_micro - 1 < limit->capacity_micro; // and it is not 0
-}
-
-static inline uint64_t denominator_of(const struct weir_limit *limit, bool is_usual)
-{
-    return is_usual ? 1 : limit->denominator;
-}
-
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
  * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
-static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit,
-                                        bool is_usual)
+static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit)
 {
     uint64_t rest = bucket.word & BUCKET_REST_MASK;
-    if (__builtin_expect(rest >= denominator_of(limit, is_usual), 0)) {
-        PREDICTED(rest);
+    if (__builtin_expect(rest >= limit->denominator, 0)) {
         return (struct span){bucket.empty_at_ns + 1, 0};
     }
-    return (struct span){bucket.empty_at_ns, is_usual ? 0 : rest};
+    return (struct span){bucket.empty_at_ns, rest};
 }
 
 /* The same state with another moment; owner and flags stay. */
@@ -82,9 +64,9 @@ static inline struct weir_bucket bucket_with_moment(struct weir_bucket bucket, s
 }
 
 /* From full to empty. */
-static inline struct span limit_full(const struct weir_limit *limit, bool is_usual)
+static inline struct span limit_full(const struct weir_limit *limit)
 {
-    return (struct span){limit->full_ns, is_usual ? 0 : limit->full_rest};
+    return (struct span){limit->full_ns, limit->full_rest};
 }
 
 /* cost * scale / denominator as a span. The caller sees to it that it fits: cost <= capacity. */
@@ -95,12 +77,8 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
                          (uint64_t)(product % limit->denominator)};
 }
 
-static inline struct charge charge_of(const struct weir_limit *limit, bool is_usual,
-                                      uint64_t cost_micro)
+static inline struct charge charge_of(const struct weir_limit *limit, uint64_t cost_micro)
 {
-    if (is_usual) {
-        return (struct charge){{cost_micro * limit->scale, 0}, cost_micro, false};
-    }
     if (cost_micro > limit->capacity_micro) {
         return (struct charge){{0, 0}, cost_micro, true};
     }
@@ -111,13 +89,12 @@ static inline struct charge charge_of(const struct weir_limit *limit, bool is_us
 }
 
 /* floor(span * rate) in whole units. */
-static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit,
-                                        bool is_usual)
+static inline uint64_t span_floor_units(struct span span, const struct weir_limit *limit)
 {
-    uint128 parts = (uint128)span.ns * denominator_of(limit, is_usual) + span.rest;
+    uint128 parts = (uint128)span.ns * limit->denominator + span.rest;
     uint64_t divisor = limit->unit_divisor;
     bool is_wide = (uint64_t)(parts >> 64) != 0 || divisor == 0;
-    if (!is_usual && __builtin_expect(is_wide, 0)) {
+    if (__builtin_expect(is_wide, 0)) {
         return (uint64_t)(parts / ((uint128)limit->scale * WEIR_UNIT));
     }
     /* One multiplication in place of a division: the quotient by the reciprocal, itself rounded
@@ -128,12 +105,10 @@ static inline uint64_t span_floor_units(struct span span, const struct weir_limi
 }
 
 /* floor(capacity - level): what is left of `full` when `level` is taken away. */
-static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit,
-                                      bool is_usual)
+static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit)
 {
-    struct span full = limit_full(limit, is_usual);
-    struct span left = span_sub_or_zero(full, level, denominator_of(limit, is_usual));
-    return span_floor_units(left, limit, is_usual);
+    struct span full = limit_full(limit);
+    return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
 }
 
 /* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
@@ -145,19 +120,13 @@ static inline uint64_t clamp_now(uint64_t now_ns)
 /* The bucket leaks and clamps at zero: an empty one counts from now. */
 static inline struct span bucket_start(struct span moment, uint64_t now_ns)
 {
-    if (moment.ns < now_ns) {
-        PREDICTED(now_ns);
-        return (struct span){now_ns, 0};
-    }
-    return moment;
+    return moment.ns < now_ns ? (struct span){now_ns, 0} : moment;
 }
 
 /* The moment of a full bucket. */
-static inline struct span bucket_latest(const struct weir_limit *limit, bool is_usual,
-                                        uint64_t now_ns)
+static inline struct span bucket_latest(const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span full = limit_full(limit, is_usual);
-    return (struct span){now_ns + full.ns, full.rest};
+    return (struct span){now_ns + limit->full_ns, limit->full_rest};
 }
 
 /* Where a bucket stands after a question: all that the next state and the answer depend on. Deciding
@@ -168,47 +137,107 @@ struct outcome {
 };
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
-ALWAYS_INLINE void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
-                                 bool is_usual, struct outcome outcome, uint64_t now_ns)
+static inline void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
+                                 struct outcome outcome, uint64_t now_ns)
 {
     struct span level = span_since(outcome.moment, now_ns);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
-    decision->remaining = span_remaining(level, limit, is_usual);
+    decision->remaining = span_remaining(level, limit);
     decision->retry_after_ns = -1;
     decision->reset_after_ns = (int64_t)span_ceil_ns(level);
     decision->delay_ns = 0;
 }
 
 /* Takes: the verdict, and the moment after it. */
-ALWAYS_INLINE struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
-                                         bool is_usual, const struct charge *charge,
-                                         uint64_t now_ns)
+static inline struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
+                                         const struct charge *charge, uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit, is_usual);
-    struct span start = bucket_start(moment, now_ns);
-    struct span after = span_add(start, charge->span, denominator_of(limit, is_usual));
-    struct span latest = bucket_latest(limit, is_usual, now_ns);
-    if (!is_usual && __builtin_expect(charge->never || charge->cost_micro == 0, 0)) {
+    struct span moment = bucket_moment(bucket, limit);
+    if (charge->never || charge->cost_micro == 0) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
-    bool fits = !span_less(latest, after);
+    struct span start = bucket_start(moment, now_ns);
+    struct span after = span_add(start, charge->span, limit->denominator);
+    bool fits = !span_less(bucket_latest(limit, now_ns), after);
     return fits ? (struct outcome){WEIR_ALLOWED, after} : (struct outcome){WEIR_LIMITED, moment};
 }
 
 /* The answer to a take: it also says when a refused one fits. That is as soon as
  * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
-ALWAYS_INLINE void bucket_answer_take(struct weir_decision *decision,
-                                      const struct weir_limit *limit, bool is_usual,
-                                      const struct charge *charge, struct outcome outcome,
-                                      uint64_t now_ns)
+static inline void bucket_answer_take(struct weir_decision *decision,
+                                      const struct weir_limit *limit, const struct charge *charge,
+                                      struct outcome outcome, uint64_t now_ns)
 {
-    bucket_answer(decision, limit, is_usual, outcome, now_ns);
+    bucket_answer(decision, limit, outcome, now_ns);
     if (outcome.verdict == WEIR_LIMITED) {
-        uint64_t denominator = denominator_of(limit, is_usual);
-        struct span after = span_add(outcome.moment, charge->span, denominator);
-        struct span wait = span_sub(after, bucket_latest(limit, is_usual, now_ns), denominator);
+        struct span after = span_add(outcome.moment, charge->span, limit->denominator);
+        struct span wait = span_sub(after, bucket_latest(limit, now_ns), limit->denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
+    }
+}
+
+/* The usual take, once more: where a unit of cost lasts whole nanoseconds, and the state has no
+ * remainder either, there is nothing to carry, and the same arithmetic is a handful of instructions.
+ * That matters, because all that stands between one compare-and-swap and the next is paid in full: a
+ * processor does not work past one.
+ *
+ * How far a usual take moves the moment; 0 if it is none: of a fraction of a unit (unless a millionth
+ * lasts whole nanoseconds too), or of nothing, or of more than fits. */
+ALWAYS_INLINE uint64_t usual_span_ns(const struct weir_limit *limit, uint64_t cost_micro)
+{
+    if (__builtin_expect(cost_micro == WEIR_UNIT, 1)) {
+        return limit->whole_unit_ns;
+    }
+    bool is_whole = limit->denominator == 1 && limit->whole_unit_ns != 0;
+    return is_whole && cost_micro <= limit->capacity_micro ? cost_micro * limit->scale : 0;
+}
+
+ALWAYS_INLINE bool bucket_is_usual(struct weir_bucket bucket)
+{
+    return (bucket.word & BUCKET_REST_MASK) == 0;
+}
+
+/* bucket_take() of a usual take from a usual bucket. */
+ALWAYS_INLINE struct outcome usual_take(struct weir_bucket bucket, const struct weir_limit *limit,
+                                        uint64_t span_ns, uint64_t now_ns)
+{
+    uint64_t start_ns = bucket.empty_at_ns;
+    if (start_ns < now_ns) {
+        uint64_t same_ns = now_ns;
+        PREDICTED(same_ns);
+        start_ns = same_ns;
+    }
+    uint64_t after_ns = start_ns + span_ns;
+    if (after_ns <= now_ns + limit->full_ns) {
+        return (struct outcome){WEIR_ALLOWED, {after_ns, 0}};
+    }
+    return (struct outcome){WEIR_LIMITED, {bucket.empty_at_ns, 0}};
+}
+
+/* ns / whole_unit_ns, rounded down; ns is at most 100 years. As span_floor_units(). */
+static inline uint64_t usual_floor_units(uint64_t ns, const struct weir_limit *limit)
+{
+    uint64_t quotient = (uint64_t)(((uint128)ns * limit->whole_unit_reciprocal) >> 64);
+    return quotient + (ns - quotient * limit->whole_unit_ns >= limit->whole_unit_ns);
+}
+
+/* bucket_answer_take() of a usual take. Its bucket is not empty: it was charged, or it refused. */
+ALWAYS_INLINE void usual_answer(struct weir_decision *decision, const struct weir_limit *limit,
+                                uint64_t span_ns, struct outcome outcome, uint64_t now_ns)
+{
+    uint64_t level_ns = outcome.moment.ns - now_ns;
+    decision->verdict = outcome.verdict;
+    decision->capacity = limit->capacity;
+    decision->reset_after_ns = (int64_t)level_ns;
+    decision->delay_ns = 0;
+    if (outcome.verdict == WEIR_ALLOWED) {
+        decision->remaining = usual_floor_units(limit->full_ns - level_ns, limit);
+        decision->retry_after_ns = -1;
+    } else { // at an old reading the level may be above the capacity
+        uint64_t left_ns = level_ns < limit->full_ns ? limit->full_ns - level_ns : 0;
+        decision->remaining = usual_floor_units(left_ns, limit);
+        decision->retry_after_ns = (int64_t)(level_ns + span_ns - limit->full_ns);
     }
 }
 
@@ -218,7 +247,7 @@ static inline struct outcome bucket_refund(struct weir_bucket bucket,
                                            const struct charge *charge, uint64_t now_ns)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, limit, false);
+    struct span moment = bucket_moment(bucket, limit);
     struct span level = span_since(moment, now_ns);
     if (charge->cost_micro != 0 && (level.ns | level.rest) != 0) {
         uint128 held = (uint128)level.ns * denominator + level.rest; // in D-ths of a nanosecond
@@ -240,8 +269,8 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
                                          struct weir_amount *spill, bool *full)
 {
     uint64_t denominator = limit->denominator;
-    struct span moment = bucket_moment(bucket, limit, false);
-    struct span latest = bucket_latest(limit, false, now_ns);
+    struct span moment = bucket_moment(bucket, limit);
+    struct span latest = bucket_latest(limit, now_ns);
     struct span start = bucket_start(moment, now_ns);
     struct span room = span_sub_or_zero(latest, start, denominator);
     uint128 wanted = (uint128)charge->cost_micro * limit->scale; // in D-ths of a nanosecond
@@ -257,14 +286,14 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
 /* Reads. */
 static inline struct outcome bucket_show(struct weir_bucket bucket, const struct weir_limit *limit)
 {
-    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit, false)};
+    return (struct outcome){WEIR_ALLOWED, bucket_moment(bucket, limit)};
 }
 
 /* The level at `now`, exactly. */
 static inline struct weir_amount bucket_level(struct weir_bucket bucket,
                                               const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span moment = bucket_moment(bucket, limit, false);
+    struct span moment = bucket_moment(bucket, limit);
     struct span level = span_since(moment, now_ns);
     return amount_of((uint128)level.ns * limit->denominator + level.rest,
                      (uint128)limit->scale * WEIR_UNIT);

@@ -52,6 +52,10 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         struct span unit = span_of_cost(limit, WEIR_UNIT);
         limit->unit_ns = unit.ns;
         limit->unit_rest = unit.rest;
+        if (unit.rest == 0 && limit->full_rest == 0) {
+            limit->whole_unit_ns = unit.ns;
+            limit->whole_unit_reciprocal = UINT64_MAX / unit.ns; // at least 1: a cost takes time
+        }
     }
     if (scale <= UINT64_MAX / WEIR_UNIT) {
         limit->unit_divisor = scale * WEIR_UNIT; // at least 10^6, so the reciprocal fits

@@ -5,38 +5,40 @@
 #include "core/bucket_math.h"
 #include "sync/atomic.h"
 
-ALWAYS_INLINE struct weir_decision take(struct weir_bucket *bucket, const struct weir_limit *limit,
-                                        bool is_usual, uint64_t cost_micro, uint64_t now_ns)
+/* Any take, for as long as others are faster. By itself, so that what it needs costs the usual take
+ * nothing. */
+__attribute__((noinline)) static struct weir_decision take_any(struct weir_bucket *bucket,
+                                                               const struct weir_limit *limit,
+                                                               uint64_t cost_micro, uint64_t now_ns)
 {
-    struct charge charge = charge_of(limit, is_usual, cost_micro);
+    struct charge charge = charge_of(limit, cost_micro);
     struct weir_decision decision;
     struct weir_bucket seen;
     struct outcome outcome;
     do {
         seen = load_bucket(bucket);
-        outcome = bucket_take(seen, limit, is_usual, &charge, now_ns);
-    } while (outcome.verdict == WEIR_ALLOWED && (is_usual || cost_micro != 0)
+        outcome = bucket_take(seen, limit, &charge, now_ns);
+    } while (outcome.verdict == WEIR_ALLOWED && cost_micro != 0
              && !cas_bucket(bucket, seen, bucket_with_moment(seen, outcome.moment)));
-    bucket_answer_take(&decision, limit, is_usual, &charge, outcome, now_ns);
+    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
     return decision;
-}
-
-/* By itself, so that the registers it saves cost the usual take nothing: what a thread has stored must
- * reach the cache before its next compare-and-swap. */
-__attribute__((noinline)) static struct weir_decision take_any(struct weir_bucket *bucket,
-                                                               const struct weir_limit *limit,
-                                                               uint64_t cost_micro, uint64_t now_ns)
-{
-    return take(bucket, limit, false, cost_micro, now_ns);
 }
 
 struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
                                              const struct weir_limit *limit, uint64_t cost_micro,
                                              uint64_t now_ns)
 {
+    struct weir_decision decision;
     now_ns = clamp_now(now_ns);
-    if (__builtin_expect(!take_is_usual(limit, cost_micro), 0)) {
-        return take_any(&bucket->bucket, limit, cost_micro, now_ns);
+    uint64_t span_ns = usual_span_ns(limit, cost_micro);
+    struct weir_bucket seen = load_bucket(&bucket->bucket);
+    if (__builtin_expect(span_ns != 0 && bucket_is_usual(seen), 1)) {
+        struct outcome outcome = usual_take(seen, limit, span_ns, now_ns);
+        struct weir_bucket next = bucket_with_moment(seen, outcome.moment);
+        if (outcome.verdict == WEIR_LIMITED || cas_bucket(&bucket->bucket, seen, next)) {
+            usual_answer(&decision, limit, span_ns, outcome, now_ns);
+            return decision;
+        }
     }
-    return take(&bucket->bucket, limit, true, cost_micro, now_ns);
+    return take_any(&bucket->bucket, limit, cost_micro, now_ns);
 }

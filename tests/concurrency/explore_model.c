@@ -328,12 +328,12 @@ static const struct weir_bucket *state_of_key(int key)
  * some reading; one that was forgotten had drained by the latest reading of a reuse. */
 static bool agrees(const struct guess *guess, int key)
 {
-    struct span expected = bucket_moment(guess->buckets[key], &model_rule.limit, false);
+    struct span expected = bucket_moment(guess->buckets[key], &model_rule.limit);
     const struct weir_bucket *state = state_of_key(key);
     if (state == NULL) {
         return !span_less((struct span){world.shared.stripe.reused_at_ns, 0}, expected);
     }
-    struct span moment = bucket_moment(*state, &model_rule.limit, false);
+    struct span moment = bucket_moment(*state, &model_rule.limit);
     if (moment.ns == expected.ns && moment.rest == expected.rest) {
         return true;
     }

@@ -266,7 +266,7 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
 
 static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, uint64_t now_ns)
 {
-    struct span level = span_since(bucket_moment(bucket, limit, false), now_ns);
+    struct span level = span_since(bucket_moment(bucket, limit), now_ns);
     return (level.ns | level.rest) != 0;
 }
 
@@ -279,7 +279,7 @@ static struct outcome apply_other(struct weir_bucket bucket, const struct weir_r
     struct outcome outcome = bucket_show(bucket, limit);
     switch (request->operation) {
     case WEIR_TAKE:
-    case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, false, charge, now_ns); break;
+    case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, charge, now_ns); break;
     case WEIR_FILL:
         outcome = bucket_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
         break;
@@ -304,7 +304,7 @@ static inline struct outcome apply(struct weir_bucket bucket, const struct weir_
                                    const struct charge *charge, uint64_t now_ns)
 {
     return request->operation == WEIR_TAKE
-               ? bucket_take(bucket, &request->rule->limit, false, charge, now_ns)
+               ? bucket_take(bucket, &request->rule->limit, charge, now_ns)
                : apply_other(bucket, request, charge, now_ns);
 }
 
@@ -312,14 +312,14 @@ static void answer(struct weir_decision *decision, const struct weir_request *re
                    const struct charge *charge, struct outcome outcome, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    bucket_answer_take(decision, limit, false, charge, outcome, now_ns);
+    bucket_answer_take(decision, limit, charge, outcome, now_ns);
 }
 
 /* True if the bucket has to be written to come to this outcome. */
 static bool changes(struct weir_bucket bucket, const struct weir_request *request,
                     struct outcome outcome)
 {
-    struct span moment = bucket_moment(bucket, &request->rule->limit, false);
+    struct span moment = bucket_moment(bucket, &request->rule->limit);
     return request->operation != WEIR_CAN_TAKE
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
@@ -351,7 +351,7 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
                                                       struct weir_decision *decision)
 {
     struct stripe *stripe = stripe_of(table, hash);
-    struct charge charge = charge_of(&request->rule->limit, false, request->cost_micro);
+    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
     struct found found;
     bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
     for (;;) {
@@ -386,36 +386,32 @@ struct step {
     struct line *line; // where the key probably lives
 };
 
-/* Takes from the bucket that was found. False if it changed meanwhile. */
-ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_request *request,
-                              bool is_usual, uint64_t now_ns, struct weir_decision *decision)
+/* A usual take from the bucket that was found. False if it changed meanwhile. */
+ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit *limit,
+                              uint64_t span_ns, uint64_t now_ns, struct weir_decision *decision)
 {
-    const struct weir_limit *limit = &request->rule->limit;
-    struct charge charge = charge_of(limit, is_usual, request->cost_micro);
-    struct outcome outcome = bucket_take(found->seen, limit, is_usual, &charge, now_ns);
-    bool is_change = outcome.verdict == WEIR_ALLOWED && (is_usual || request->cost_micro != 0);
+    struct outcome outcome = usual_take(found->seen, limit, span_ns, now_ns);
     struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
-    if (is_change && !cas_bucket(found->state, found->seen, next)) {
+    if (outcome.verdict == WEIR_ALLOWED && !cas_bucket(found->state, found->seen, next)) {
         return false;
     }
-    bucket_answer_take(decision, limit, is_usual, &charge, outcome, now_ns);
+    usual_answer(decision, limit, span_ns, outcome, now_ns);
     return true;
 }
 
-/* Decides, hoping to find the bucket where the step says: the short way of a take. */
+/* Decides, hoping for a usual take from a bucket that is where the step says. */
 ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *request,
                                const struct step *step, uint64_t now_ns,
                                struct weir_decision *decision)
 {
+    const struct weir_limit *limit = &request->rule->limit;
+    uint64_t span_ns = usual_span_ns(limit, request->cost_micro);
     struct found found;
-    if (__builtin_expect(request->operation == WEIR_TAKE && look(step->line, step->hash, &found),
-                         1)) {
-        bool is_done = take_is_usual(&request->rule->limit, request->cost_micro)
-                           ? take_found(&found, request, true, now_ns, decision)
-                           : take_found(&found, request, false, now_ns, decision);
-        if (is_done) {
-            return;
-        }
+    if (__builtin_expect(request->operation == WEIR_TAKE && span_ns != 0, 1)
+        && __builtin_expect(look(step->line, step->hash, &found), 1)
+        && __builtin_expect(bucket_is_usual(found.seen), 1)
+        && __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)) {
+        return;
     }
     decide_anywhere(table, request, step->hash, step->home, now_ns, decision);
 }

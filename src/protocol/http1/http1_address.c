@@ -185,16 +185,18 @@ size_t http1_client_address(const struct service_config *config, struct http1_ta
 {
     const struct http1_session *session = incoming->session;
     uint8_t address[16];
-    bool found = session->has_address;
     memcpy(address, session->address, sizeof address);
+    bool found = session->has_address && !is_trusted(config, address);
     if (http1_has(incoming->request, HTTP1_X_FORWARDED_FOR)
         && !follow_chain(config, incoming, address, &found)) {
         http1_task_fail(task, 400, "X-Forwarded-For, from the right: an element is no address");
         return 0;
     }
     if (!found) {
-        http1_task_fail(task, 400,
-                        "by=address over a unix socket needs the address in X-Forwarded-For");
+        http1_task_fail(
+            task, 400,
+            "by=address from a trusted proxy or over a unix socket needs the address in "
+            "X-Forwarded-For");
         return 0;
     }
     char *end = is_ipv4(address) ? put_ipv4(text, address + 12) : put_ipv6_network(text, address);

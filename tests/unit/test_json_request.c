@@ -74,6 +74,8 @@ static void test_reads_costs(void **state)
         uint64_t micro;
     } cases[] = {
         {"0", 0},
+        {"0.0", 0},
+        {"5.1e-7", 1},
         {"1", 1000000},
         {"1000000000000", 1000000000000000000},
         {"\"0.25\"", 250000},
@@ -108,6 +110,8 @@ static void test_refuses_bad_costs(void **state)
     assert_bad("{" K ",\"cost\":1e300}", "\"cost\", byte 0: ");
     assert_bad("{" K ",\"cost\":1e400}", "line 1, column 38: ");
     assert_bad("{" K ",\"cost\":9223372036854775808}", "too big integer");
+    assert_bad("{" K ",\"cost\":1e-9}", "\"cost\" is above 0 and nearer");
+    assert_bad("{" K ",\"cost\":4.9e-7}", "\"cost\" is above 0 and nearer");
     assert_bad("{" K ",\"cost\":\"1.0000001\"}", "more than six places");
     assert_bad("{" K ",\"cost\":\"\"}", "\"cost\", byte 0: ");
     assert_bad("{" K ",\"cost\":\" 1\"}", "\"cost\", byte 0: ");

@@ -58,6 +58,12 @@ static enum json_result read_text(struct reading *reading, const char *name, con
     return JSON_OK;
 }
 
+/* Whether a number that is not 0 became 0 at six decimal places. */
+static bool is_lost(double value, const char *digits)
+{
+    return value > 0 && strcmp(digits, "0.000000") == 0;
+}
+
 /* Every kind of number goes through its decimal text, so nothing is computed in floating point. */
 static enum json_result read_cost(struct reading *reading, const json_t *value)
 {
@@ -73,6 +79,9 @@ static enum json_result read_cost(struct reading *reading, const json_t *value)
                                   json_integer_value(value));
     } else if (json_is_real(value)) {
         length = (size_t)snprintf(digits, sizeof digits, "%.6f", json_real_value(value));
+        if (is_lost(json_real_value(value), digits)) {
+            return bad(reading, "\"cost\" is above 0 and nearer to it than to a millionth");
+        }
     } else {
         return bad(reading, "\"cost\" must be a number or a decimal string, not %s",
                    type_name(value));

@@ -350,6 +350,15 @@ static void assert_address(const char *forwarded, const char *key)
     assert_has(post("/v1/reset", body), "true");
 }
 
+static void test_show_and_reset_have_no_cost(void **state)
+{
+    (void)state;
+    const char *body = "{\"key\":\"a\",\"limit\":\"1/s\",\"cost\":1}";
+    assert_problem(post("/v1/show", body), 400, "cost");
+    assert_problem(post("/v1/reset", body), 400, "cost");
+    assert_status(post("/v1/can_take", body), 200);
+}
+
 static void test_by_address_of_the_peer(void **state)
 {
     (void)state;
@@ -781,6 +790,7 @@ int main(void)
         TEST(test_check_answers_every_method),
         TEST(test_check_does_not_read_the_rest),
         TEST(test_check_says_what_is_wrong),
+        TEST(test_show_and_reset_have_no_cost),
         TEST(test_by_address_of_the_peer),
         TEST(test_by_address_behind_trusted_proxies),
         TEST(test_by_address_over_a_unix_socket),

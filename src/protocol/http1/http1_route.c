@@ -137,6 +137,10 @@ static bool read_question(struct http1_batch *batch, struct http1_task *task,
         return false;
     case JSON_NO_MEMORY: return http1_task_fail(task, 503, "out of memory");
     }
+    if (question.has_cost && (task->operation == WEIR_SHOW || task->operation == WEIR_RESET)) {
+        return http1_task_fail(task, 400,
+                               "\"cost\" has no meaning here: show and reset charge nothing");
+    }
     batch->room_used += used;
     task->key = question.key;
     task->limit = question.limit;

@@ -102,6 +102,7 @@ static enum json_result read_field(struct reading *reading, const char *name, co
         return read_text(reading, "limit", value, WEIR_LIMIT_TEXT_MAX, &question->limit);
     }
     if (strcmp(name, "cost") == 0) {
+        question->has_cost = true;
         return read_cost(reading, value);
     }
     return bad(reading, "unknown field \"%.64s\": there are key, limit and cost", name);

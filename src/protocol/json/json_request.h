@@ -10,6 +10,7 @@
 #ifndef WEIR_PROTOCOL_JSON_REQUEST_H
 #define WEIR_PROTOCOL_JSON_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct json_question {
     struct bytes key;
     struct bytes limit; // 1 .. WEIR_LIMIT_TEXT_MAX bytes, not yet read as a limit
     uint64_t cost_micro;
+    bool has_cost; // false: nothing was said, and it is 1
 };
 
 enum json_result {

@@ -71,7 +71,7 @@ void table_init(struct table *table, struct line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines);
 
 /* Answers one request whose key has this hash (not 0). decide() is this behind hashing and
- * prefetching; the checker calls it directly. */
+ * prefetching; tests that choose their hashes call it directly. */
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
                                        uint64_t hash, uint64_t now_ns);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/quantity.h"
+#include "core/quantity.h"
 
 #define SECONDS_NS(seconds) ((uint64_t)(seconds)*1000000000)
 

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/quantity.h"
+#include "core/quantity.h"
 
 bool systemd_notify(const char *state)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/quantity.h"
+#include "core/quantity.h"
 
 static void test_counts_are_whole_digits_in_range(void **state)
 {

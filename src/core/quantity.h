@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers as a person writes them in an option: "256M", "10s", "4". */
-#ifndef WEIR_SERVER_QUANTITY_H
-#define WEIR_SERVER_QUANTITY_H
+ * Numbers as a person writes them in an option or a URL: "256M", "10s", "4". */
+#ifndef WEIR_CORE_QUANTITY_H
+#define WEIR_CORE_QUANTITY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/quantity.h"
+#include "core/quantity.h"
 
 #include <stddef.h>
 #include <string.h>

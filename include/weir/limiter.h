@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A limiter: many buckets by key, in bounded memory, shared by all threads of a process.
+ * A limiter: many buckets by key, in bounded memory, shared by all threads of a process; or in a file,
+ * shared by all processes of a host.
  *
  *     struct weir_limiter *limiter;
  *     struct weir_rule rule;
@@ -33,30 +34,62 @@ extern "C" {
 #define WEIR_MEMORY_BYTES_MIN UINT64_C(65536)       /* the smallest table */
 #define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
 #define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
+#define WEIR_FILE_BYTES       (UINT64_C(16) << 20)  /* a new file, unless said */
 
 struct weir_limiter;
 
 /* All zeroes is a good configuration.
- *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES. Rounded
- *                 down to whole stripes. An idle limiter is small; from 64 MiB on the memory comes in
- *                 huge pages of 2 MiB where the kernel has them, so that about a thousand keys touch
- *                 most of it.
+ *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES, for a file
+ *                 what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to whole stripes.
+ *                 An idle limiter is small; from 64 MiB on private memory comes in huge pages of 2 MiB
+ *                 where the kernel has them, so that about a thousand keys touch most of it.
  *   seed          of the keyed hash; all zeroes means one from the operating system. Give one only
- *                 for tests: whoever knows it can make keys collide. */
+ *                 for tests: whoever knows it can make keys collide. A file keeps the one it was made
+ *                 with.
+ *   store         where the buckets live, a URL; NULL means "memory:". Read during the call only.
+ *       memory:              private to this process. After fork() the child must not use it: there every
+ *                            decision is WEIR_FAILED, and weir_limiter_status() says what to open instead
+ *       memory:?shared=yes   shared with the processes that this one forks after opening it
+ *       file:/path           shared by all processes that open it, and there when they have ended and when
+ *                            the machine has started anew. The file is made if there is none, with all
+ *                            of its space. %XX in the path is a byte.
+ *       options              ?name=value, further ones after &. size=64M says what memory_bytes says. For
+ *                            a file: mode=0660, of a new one, shares it with a group (0600 unless said);
+ *                            flush=10s writes it to its disk so often, see below
+ *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of the
+ *                 caller's, or for its own, and refuses the other kind.
+ *
+ * A file must be on a disk of this host: NFS and its like are refused. Whoever may write it can make
+ * those who have it open crash, or worse: share it with whom you trust. Who cuts it short while it is
+ * open causes a SIGBUS in all processes that use it, as with every mapped file.
+ * The kernel writes it to the disk within about half a minute; what a loss of power takes is at most what
+ * was charged since then. With flush=10s one take every 10 s waits until all of it is on the disk. */
 struct weir_limiter_config {
     uint64_t memory_bytes;
     uint64_t seed[2];
+    const char *store;
+    bool caller_clock;
 };
 
-/* Opens a limiter over private memory. `config` may be NULL.
+/* Opens a limiter. `config` may be NULL.
  *   WEIR_OK          *limiter is yours; weir_limiter_close() releases it
+ *   WEIR_E_SYNTAX    `store` is no URL; error->offset says where
  *   WEIR_E_RANGE     memory_bytes is outside WEIR_MEMORY_BYTES_MIN .. _MAX
+ *   WEIR_E_FILE      the file is not a weir's, or of another version, size or kind, cut short, damaged,
+ *                    on a file system that hosts share, or can be written by everybody
  *   WEIR_E_NO_MEMORY the mapping was refused
- *   WEIR_E_SYSTEM    no random seed
- * On failure *limiter is NULL. `error` may be NULL. Thread-safe. */
+ *   WEIR_E_SYSTEM    no random seed; the file cannot be opened or made; errno is in the message
+ * On failure *limiter is NULL and no file has been made. `error` may be NULL. Thread-safe. */
 WEIR_MUST_USE enum weir_status weir_limiter_open(struct weir_limiter **limiter,
                                                  const struct weir_limiter_config *config,
                                                  struct weir_error *error);
+
+/* WEIR_OK, or why every decision of this limiter fails in this process: WEIR_E_FORKED. Thread-safe. */
+enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error);
+
+/* What time it is for the limiter's buckets, in nanoseconds: weir_clock_now_ns() in memory; in a file the
+ * time since it was made, about, that goes on across reboots. Thread-safe. */
+uint64_t weir_limiter_now_ns(const struct weir_limiter *limiter);
 
 /* Releases everything; no other call may be running. NULL is fine. */
 void weir_limiter_close(struct weir_limiter *limiter);
@@ -113,12 +146,15 @@ struct weir_request {
 
 /* Decides `count` requests in order, as if one by one, all at one reading of the clock: the fast
  * way, because the memory of all of them is fetched at once (32 or more are best).
- * Thread-safe: each decision is linearizable. Never allocates; a take of a bucket that exists never
- * locks and makes no system call, a new bucket locks one stripe of the table for an instant. */
+ * Thread-safe: each decision is linearizable, among all processes that share the store. Never allocates;
+ * a take of a bucket that exists never locks and makes no system call, a new bucket locks one stripe of the
+ * table for an instant. A process that dies at any point of it leaves every bucket right, at worst
+ * with this cost charged, and nobody waiting. */
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count);
 
-/* The same at `now_ns` of the caller's own clock. One limiter lives by one clock: do not mix. */
+/* The same at `now_ns`: of the caller's own clock, or of weir_limiter_now_ns(). One limiter lives by one
+ * clock, one file too: do not mix. */
 void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns);
 

@@ -20,12 +20,14 @@ extern "C" {
 /* One table makes the enum, the names and the texts: X(name, value, text). */
 #define WEIR_STATUS_MAP(X)                                                                         \
     X(WEIR_OK, 0, "done")                                                                          \
-    X(WEIR_E_SYNTAX, 1, "the text is not a limit")                                                 \
+    X(WEIR_E_SYNTAX, 1, "the text cannot be read")                                                 \
     X(WEIR_E_RANGE, 2, "a number is outside its range")                                            \
     X(WEIR_E_INEXACT, 3, "the limit cannot be represented exactly")                                \
     X(WEIR_E_NO_MEMORY, 4, "out of memory")                                                        \
     X(WEIR_E_SYSTEM, 5, "the operating system refused; errno says why")                            \
-    X(WEIR_E_NO_SPACE, 6, "the caller's buffer is too small")
+    X(WEIR_E_NO_SPACE, 6, "the caller's buffer is too small")                                      \
+    X(WEIR_E_FILE, 7, "the file is not one that this weir can use")                                \
+    X(WEIR_E_FORKED, 8, "the buckets are private to the parent of this process")
 
 enum weir_status {
 #define WEIR_STATUS_ENTRY(name, value, text) name = value,
@@ -39,7 +41,7 @@ enum weir_status {
 #define WEIR_MUST_USE
 #endif
 
-#define WEIR_ERROR_TEXT_MAX 160
+#define WEIR_ERROR_TEXT_MAX 768
 
 /* Where in a text something is wrong, and what. Filled only when a call returns an error.
  *   offset   bytes from the start of the text to the first byte that cannot be right

@@ -9,6 +9,7 @@
 
 #include "core/bucket_math.h"
 #include "core/fail.h"
+#include "limiter/store_url.h"
 #include "platform/random.h"
 #include "store/store.h"
 #include "store/table/siphash.h"
@@ -19,16 +20,65 @@ struct weir_limiter {
     uint64_t seed[2];
 };
 
+/* How much memory, or how large a file: by URL, by number, or by both if they agree. */
+static enum weir_status choose_bytes(struct store_url *url,
+                                     const struct weir_limiter_config *config,
+                                     struct weir_error *error)
+{
+    uint64_t bytes = config->memory_bytes;
+    if (bytes != 0 && (bytes < WEIR_MEMORY_BYTES_MIN || bytes > WEIR_MEMORY_BYTES_MAX)) {
+        return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
+    }
+    if (bytes != 0 && url->bytes != 0 && bytes != url->bytes) {
+        return fail(error, WEIR_E_RANGE, 0, "the memory and the size= of the store disagree");
+    }
+    url->bytes = url->bytes != 0 ? url->bytes : bytes;
+    return WEIR_OK;
+}
+
+static enum weir_status open_file(struct weir_limiter *limiter, const struct store_url *url,
+                                  bool caller_clock, struct weir_error *error)
+{
+    struct file_config file = {
+        .path = url->path,
+        .bytes = url->bytes,
+        .new_bytes = WEIR_FILE_BYTES,
+        .mode = url->mode,
+        .is_caller_clock = caller_clock,
+        .flush_every_ns = url->flush_every_ns,
+        .seed = {limiter->seed[0], limiter->seed[1]},
+    };
+    return table_open_file(&limiter->store, &file, limiter->seed, error);
+}
+
+static enum weir_status open_store(struct weir_limiter *limiter, const struct store_url *url,
+                                   bool caller_clock, struct weir_error *error)
+{
+    if (url->kind == STORE_FILE) {
+        return open_file(limiter, url, caller_clock, error);
+    }
+    uint64_t bytes = url->bytes != 0 ? url->bytes : WEIR_MEMORY_BYTES;
+    limiter->store = url->is_shared ? table_open_shared(bytes) : table_open(bytes);
+    if (limiter->store == NULL) {
+        return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
+                    (unsigned long long)bytes, strerror(errno));
+    }
+    return WEIR_OK;
+}
+
 enum weir_status weir_limiter_open(struct weir_limiter **limiter,
                                    const struct weir_limiter_config *config,
                                    struct weir_error *error)
 {
     static const struct weir_limiter_config USUAL = {0};
+    struct store_url url;
     config = config != NULL ? config : &USUAL;
-    uint64_t memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : WEIR_MEMORY_BYTES;
     *limiter = NULL;
-    if (memory_bytes < WEIR_MEMORY_BYTES_MIN || memory_bytes > WEIR_MEMORY_BYTES_MAX) {
-        return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
+    enum weir_status status =
+        store_url_parse(&url, config->store != NULL ? config->store : "memory:", error);
+    status = status == WEIR_OK ? choose_bytes(&url, config, error) : status;
+    if (status != WEIR_OK) {
+        return status;
     }
     struct weir_limiter *made = malloc(sizeof *made);
     if (made == NULL) {
@@ -36,17 +86,31 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
     }
     memcpy(made->seed, config->seed, sizeof made->seed);
     if (made->seed[0] == 0 && made->seed[1] == 0 && !random_fill(made->seed, sizeof made->seed)) {
-        free(made);
-        return fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
+        status = fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
     }
-    made->store = table_open(memory_bytes);
-    if (made->store == NULL) {
+    status = status == WEIR_OK ? open_store(made, &url, config->caller_clock, error) : status;
+    if (status != WEIR_OK) {
         free(made);
-        return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
-                    (unsigned long long)memory_bytes, strerror(errno));
+        return status;
     }
     *limiter = made;
     return WEIR_OK;
+}
+
+enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error)
+{
+    enum weir_status status = limiter->store->ops->status(limiter->store);
+    if (status == WEIR_E_FORKED) {
+        return fail(error, status, 0,
+                    "these buckets are private to the process that opened them, and this is its "
+                    "child: open memory:?shared=yes before fork(), or file:/path");
+    }
+    return status;
+}
+
+uint64_t weir_limiter_now_ns(const struct weir_limiter *limiter)
+{
+    return limiter->store->ops->now_ns(limiter->store);
 }
 
 void weir_limiter_close(struct weir_limiter *limiter)

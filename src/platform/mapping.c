@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "platform/mapping.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 bool mapping_open_private(struct mapping *mapping, size_t bytes)
 {
@@ -20,6 +22,42 @@ bool mapping_open_private(struct mapping *mapping, size_t bytes)
     }
     *mapping = (struct mapping){at, bytes, whole_at, whole_bytes};
     return true;
+}
+
+/* One mapping, used as it is. */
+static bool open_plain(struct mapping *mapping, size_t bytes, int flags, int fd)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (at == MAP_FAILED) {
+        return false;
+    }
+    *mapping = (struct mapping){at, bytes, at, bytes};
+    return true;
+}
+
+bool mapping_open_wiped(struct mapping *mapping)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (!open_plain(mapping, page_bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1)) {
+        return false;
+    }
+    if (madvise(mapping->at, page_bytes, MADV_WIPEONFORK) != 0) {
+        int why = errno;
+        mapping_close(mapping);
+        errno = why;
+        return false;
+    }
+    return true;
+}
+
+bool mapping_open_shared(struct mapping *mapping, size_t bytes)
+{
+    return open_plain(mapping, bytes, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
+bool mapping_open_file(struct mapping *mapping, int fd, size_t bytes)
+{
+    return open_plain(mapping, bytes, MAP_SHARED, fd);
 }
 
 void mapping_close(struct mapping *mapping)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct mapping {
-    void *at; /* aligned to a page; to MAPPING_HUGE_BYTES if larger than that */
+    void *at; /* aligned to a page; private memory to MAPPING_HUGE_BYTES if larger than that */
     size_t bytes;
     void *whole_at; /* what was mapped, to give it back */
     size_t whole_bytes;
@@ -19,8 +19,20 @@ enum {
     MAPPING_HUGE_FROM_BYTES = 64 << 20, // from here on huge pages are asked for
 };
 
-/* Maps private, zeroed memory that is touched only as it is used. False, with errno, if refused. */
+/* Maps private, zeroed memory that is touched only as it is used. False, with errno, if refused; so
+ * for all of these. */
 bool mapping_open_private(struct mapping *mapping, size_t bytes);
+
+/* The same, of a page, that is all zeroes again in a child after fork(). ENOSYS or EINVAL where the
+ * kernel cannot do that. */
+bool mapping_open_wiped(struct mapping *mapping);
+
+/* Maps zeroed memory that this process shares with those it will fork. */
+bool mapping_open_shared(struct mapping *mapping, size_t bytes);
+
+/* Maps the beginning of a file, shared with whoever else maps it. */
+bool mapping_open_file(struct mapping *mapping, int fd, size_t bytes);
+
 void mapping_close(struct mapping *mapping);
 
 #endif

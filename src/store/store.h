@@ -18,6 +18,10 @@ struct store_ops {
      * thread needs to insert a bucket. */
     void (*decide)(struct store *store, const struct weir_request *requests,
                    struct weir_decision *decisions, size_t count, uint64_t now_ns);
+    /* The store's clock. */
+    uint64_t (*now_ns)(const struct store *store);
+    /* WEIR_OK, or why every decision fails in this process. */
+    enum weir_status (*status)(const struct store *store);
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
     void (*close)(struct store *store);
 };

@@ -1,22 +1,46 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock for the threads of one process. All zeroes is open, so that a fresh mapping needs no set-up
- * (glibc and musl both define PTHREAD_MUTEX_INITIALIZER as zeroes). */
+ * A lock for the threads of one process, or of all processes that map it. All zeroes is an open lock
+ * of the first kind, so that a fresh mapping needs no set-up (glibc and musl both define
+ * PTHREAD_MUTEX_INITIALIZER as zeroes).
+ *
+ * One of the second kind is robust: when its holder dies the kernel opens it, and whoever comes next
+ * is told that what it protects may be half done. Price: a robust lock costs about 15 ns more. */
 #ifndef WEIR_SYNC_MUTEX_H
 #define WEIR_SYNC_MUTEX_H
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 struct mutex {
     pthread_mutex_t mutex;
 };
 
-static inline void mutex_lock(struct mutex *mutex)
+/* Makes an open lock of the second kind, whatever was there before. */
+static inline void mutex_init_shared(struct mutex *mutex)
+{
+    pthread_mutexattr_t kind;
+    int error = pthread_mutexattr_init(&kind);
+    error = error != 0 ? error : pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    error = error != 0 ? error : pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    error = error != 0 ? error : pthread_mutex_init(&mutex->mutex, &kind);
+    assert(error == 0); // glibc and musl cannot fail here
+    (void)pthread_mutexattr_destroy(&kind);
+}
+
+/* True if the last holder died with it: repair what it protects before relying on it. Who dies before
+ * that is done leaves the same duty to the next. */
+static inline bool mutex_lock(struct mutex *mutex)
 {
     int error = pthread_mutex_lock(&mutex->mutex);
+    bool is_heir = error == EOWNERDEAD;
+    if (is_heir) {
+        error = pthread_mutex_consistent(&mutex->mutex);
+    }
     assert(error == 0);
-    (void)error;
+    return is_heir;
 }
 
 static inline void mutex_unlock(struct mutex *mutex)

@@ -233,7 +233,7 @@ struct weir_bucket load_bucket(const struct weir_bucket *bucket)
     return (struct weir_bucket){seen->low, seen->high};
 }
 
-void mutex_lock(struct mutex *mutex)
+bool mutex_lock(struct mutex *mutex)
 {
     struct observation *seen;
     struct fiber *fiber = &world.fibers[running];
@@ -244,6 +244,7 @@ void mutex_lock(struct mutex *mutex)
         mutex->holder = (uint64_t)running + 1;
         note(seen);
     }
+    return false;
 }
 
 void mutex_unlock(struct mutex *mutex)

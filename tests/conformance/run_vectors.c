@@ -2,10 +2,10 @@
  *
  * Runs conformance vectors against the core:
  *
- *     run_vectors core|shared|table FILE.vec...
+ *     run_vectors core|shared|table|file|forked FILE.vec...
  *
  * `core` keeps each bucket in a struct weir_bucket, `shared` takes by compare-and-swap, `table` asks a
- * limiter. README.md explains the language; test_vectors_on_model.py reads the same files. */
+ * limiter, `file` one in a new file and `forked` one in memory that processes share. README.md explains the language; test_vectors_on_model.py reads the same files. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "weir/weir.h"
 
@@ -496,7 +497,9 @@ static const char *refusal_word(enum weir_status status)
     case WEIR_E_INEXACT: return "inexact";
     case WEIR_E_NO_MEMORY:
     case WEIR_E_SYSTEM:
-    case WEIR_E_NO_SPACE: break;
+    case WEIR_E_NO_SPACE:
+    case WEIR_E_FILE:
+    case WEIR_E_FORKED: break;
     }
     return "?";
 }
@@ -604,24 +607,55 @@ static void run_file(struct run *run, const char *path)
     (void)fclose(file);
 }
 
+/* How a store is called here, and where it is. */
+static const struct {
+    const char *name;
+    enum store_kind kind;
+    const char *url;
+} STORES[] = {
+    {"core", STORE_CORE, "memory:"},
+    {"shared", STORE_SHARED, "memory:"},
+    {"table", STORE_TABLE, "memory:"},
+    {"file", STORE_TABLE, "file:"}, // of a folder made for it
+    {"forked", STORE_TABLE, "memory:?shared=yes"},
+};
+enum { STORE_COUNT = sizeof STORES / sizeof STORES[0] };
+
+/* A new file, that is gone when the limiter is closed. */
+static enum weir_status open_file(struct run *run, struct weir_error *error)
+{
+    char folder[] = "/tmp/weir-vectors-XXXXXX";
+    char url[sizeof folder + 32];
+    if (mkdtemp(folder) == NULL) {
+        return WEIR_E_SYSTEM;
+    }
+    (void)snprintf(url, sizeof url, "file:%s/store", folder);
+    struct weir_limiter_config config = {.store = url, .caller_clock = true};
+    enum weir_status status = weir_limiter_open(&run->limiter, &config, error);
+    (void)unlink(url + strlen("file:"));
+    (void)rmdir(folder);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const STORES[] = {
-        [STORE_CORE] = "core", [STORE_SHARED] = "shared", [STORE_TABLE] = "table"};
     static struct run run;
     size_t store = 0;
-    while (argc > 2 && store < sizeof STORES / sizeof STORES[0]
-           && strcmp(argv[1], STORES[store]) != 0) {
+    while (argc > 2 && store < STORE_COUNT && strcmp(argv[1], STORES[store].name) != 0) {
         store++;
     }
-    if (argc < 3 || store == sizeof STORES / sizeof STORES[0]) {
-        fprintf(stderr, "usage: run_vectors core|shared|table FILE.vec...\n");
+    if (argc < 3 || store == STORE_COUNT) {
+        fprintf(stderr, "usage: run_vectors core|shared|table|file|forked FILE.vec...\n");
         return 2;
     }
-    run.store = (enum store_kind)store;
-    struct weir_error error;
-    if (weir_limiter_open(&run.limiter, NULL, &error) != WEIR_OK) {
-        fprintf(stderr, "%s\n", error.message);
+    run.store = STORES[store].kind;
+    struct weir_error error = {.message = ""};
+    struct weir_limiter_config config = {.store = STORES[store].url, .caller_clock = true};
+    enum weir_status status = strcmp(config.store, "file:") == 0
+                                  ? open_file(&run, &error)
+                                  : weir_limiter_open(&run.limiter, &config, &error);
+    if (status != WEIR_OK) {
+        fprintf(stderr, "%s: %s\n", weir_status_name(status), error.message);
         return 1;
     }
     for (int i = 2; i < argc; i++) {

@@ -46,7 +46,6 @@
 #include "store/table/displaced.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
-#include "weir/clock.h"
 
 /* A slot that holds the key, and the state that was read from it. */
 struct found {
@@ -253,12 +252,20 @@ static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t h
     return false;
 }
 
+static void lock_stripe(struct table *table, struct stripe *stripe)
+{
+    bool is_heir = mutex_lock(&stripe->mutex);
+    if (__builtin_expect(is_heir || stripe->epoch != table->epoch, 0)) {
+        table_repair(table, stripe);
+    }
+}
+
 /* Sees to it that the key has a slot. False: every slot that it could have holds a live bucket. */
 __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash, uint64_t home,
                                              uint64_t now_ns)
 {
     struct stripe *stripe = stripe_of(table, hash);
-    mutex_lock(&stripe->mutex);
+    lock_stripe(table, stripe);
     bool done = insert_locked(table, stripe, hash, home, now_ns);
     mutex_unlock(&stripe->mutex);
     return done;
@@ -324,14 +331,19 @@ static bool changes(struct weir_bucket bucket, const struct weir_request *reques
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
 
+static void answer_failure(struct weir_decision *decision, const struct weir_limit *limit)
+{
+    *decision = (struct weir_decision){.verdict = WEIR_FAILED,
+                                       .capacity = limit->capacity,
+                                       .retry_after_ns = -1,
+                                       .reset_after_ns = -1};
+}
+
 /* No slot: what the limit says about that. */
 static void answer_when_full(struct weir_decision *decision, const struct weir_limit *limit)
 {
     if (limit->on_full == WEIR_ON_FULL_REFUSE) {
-        *decision = (struct weir_decision){.verdict = WEIR_FAILED,
-                                           .capacity = limit->capacity,
-                                           .retry_after_ns = -1,
-                                           .reset_after_ns = -1};
+        answer_failure(decision, limit);
     } // otherwise it stays as it is, as if the bucket had been made
 }
 
@@ -484,7 +496,7 @@ static void decide_batch(struct table *table, const struct weir_request *request
         start_steps(table, requests + i, steps + i, some);
     }
     if (*now_ns == STORE_NOW) {
-        *now_ns = weir_clock_now_ns();
+        *now_ns = store_clock_now_ns(&table->clock);
     }
     size_t ahead = count < TABLE_GROUP ? count : TABLE_GROUP;
     for (size_t i = 0; i < ahead; i++) {
@@ -503,15 +515,31 @@ static void decide_one(struct table *table, const struct weir_request *request,
 {
     struct step step;
     start_step(table, &step, siphash13(request->rule->hash_key, request->key, request->key_len));
-    now_ns = now_ns == STORE_NOW ? weir_clock_now_ns() : now_ns;
+    now_ns = now_ns == STORE_NOW ? store_clock_now_ns(&table->clock) : now_ns;
     guess_step(table, &step);
     decide_step(table, request, &step, now_ns, decision);
+}
+
+/* In a child of the process that these buckets belong to. */
+static void refuse(const struct weir_request *requests, struct weir_decision *decisions,
+                   size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        answer_failure(&decisions[i], &requests[i].rule->limit);
+        if (requests[i].detail != NULL) {
+            *requests[i].detail = (struct weir_detail){.amount = {0}};
+        }
+    }
 }
 
 static void table_decide(struct store *store, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
     struct table *table = (struct table *)store;
+    if (__builtin_expect(*table->guard == 0, 0)) {
+        refuse(requests, decisions, count);
+        return;
+    }
     if (count == 1) {
         decide_one(table, requests, decisions, now_ns);
         return;
@@ -540,11 +568,24 @@ static void table_close(struct store *store)
 {
     struct table *table = (struct table *)store;
     mapping_close(&table->mapping);
+    mapping_close(&table->guard_page);
     free(table);
+}
+
+static uint64_t table_now_ns(const struct store *store)
+{
+    return store_clock_now_ns(&((const struct table *)store)->clock);
+}
+
+static enum weir_status table_status(const struct store *store)
+{
+    return *((const struct table *)store)->guard != 0 ? WEIR_OK : WEIR_E_FORKED;
 }
 
 static const struct store_ops TABLE_OPS = {
     .decide = table_decide,
+    .now_ns = table_now_ns,
+    .status = table_status,
     .stats = table_stats,
     .close = table_close,
 };
@@ -552,6 +593,7 @@ static const struct store_ops TABLE_OPS = {
 void table_init(struct table *table, struct line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines)
 {
+    static const uint64_t NOBODYS_CHILD = 1;
     assert(stripe_count > 0);
     assert(stripe_lines > 0 && (stripe_lines & (stripe_lines - 1)) == 0);
     *table = (struct table){
@@ -560,35 +602,6 @@ void table_init(struct table *table, struct line *lines, struct stripe *stripes,
         .stripes = stripes,
         .stripe_count = stripe_count,
         .stripe_lines = stripe_lines,
+        .guard = &NOBODYS_CHILD,
     };
-}
-
-struct table_shape table_shape_of(uint64_t memory_bytes)
-{
-    uint64_t stripe_lines =
-        memory_bytes < TABLE_SMALL_BYTES ? TABLE_STRIPE_LINES_SMALL : TABLE_STRIPE_LINES;
-    uint64_t stripe_bytes = sizeof(struct stripe) + stripe_lines * sizeof(struct line);
-    uint64_t stripe_count = memory_bytes / stripe_bytes;
-    return (struct table_shape){stripe_count, stripe_lines, stripe_count * stripe_bytes};
-}
-
-struct store *table_open(uint64_t memory_bytes)
-{
-    struct table_shape shape = table_shape_of(memory_bytes);
-    struct mapping mapping;
-    struct table *table = malloc(sizeof *table);
-    if (table == NULL) {
-        return NULL;
-    }
-    if (shape.stripe_count == 0 || !mapping_open_private(&mapping, shape.bytes)) {
-        free(table);
-        return NULL;
-    }
-    /* Lines first: they are the ones that want to lie on huge pages. */
-    struct line *lines = mapping.at;
-    uint64_t line_count = shape.stripe_count * shape.stripe_lines;
-    struct stripe *stripes = (struct stripe *)(void *)(lines + line_count);
-    table_init(table, lines, stripes, shape.stripe_count, shape.stripe_lines);
-    table->mapping = mapping;
-    return &table->store;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table: buckets by the hash of their key, in bounded memory that threads share. README.md in
- * this folder says how it works; table.c opens with the contract of its shared words. */
+ * The table: buckets by the hash of their key, in bounded memory that threads share, or processes.
+ * README.md in this folder says how it works; table.c opens with the contract of its shared words. */
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
 #include "platform/mapping.h"
 #include "store/store.h"
+#include "store/table/store_clock.h"
 #include "sync/mutex.h"
 #include "weir/bucket.h"
 
@@ -35,22 +36,30 @@ struct line {
 } __attribute__((aligned(64)));
 
 /* What the lines of one stripe share: the lock of their insertions, and the latest reading of the
- * clock at which one of their slots was given to another key. */
+ * clock at which one of their slots was given to another key.
+ *   epoch  of the table when these lines were last known to be whole: see repair.c */
 struct stripe {
     struct mutex mutex;
     uint64_t reused_at_ns;
     uint64_t used_count;
     uint64_t reused_count;
     uint64_t full_count;
+    uint64_t epoch;
 } __attribute__((aligned(128)));
 
+/*   guard  0 in a process that must not use this memory, because it is its parent's
+ *   epoch  how often the memory has outlived all who used it */
 struct table {
     struct store store;
     struct line *lines;
     struct stripe *stripes;
     uint64_t stripe_count;
     uint64_t stripe_lines; // a power of two
+    const uint64_t *guard;
+    struct store_clock clock;
+    uint64_t epoch;
     struct mapping mapping;
+    struct mapping guard_page;
 };
 
 /* How many stripes fit into so much memory, and of how many lines. */
@@ -65,8 +74,17 @@ struct table_shape table_shape_of(uint64_t memory_bytes);
  * store_ops.close() releases it. */
 struct store *table_open(uint64_t memory_bytes);
 
+/* The same, shared with the processes that this one will fork. */
+struct store *table_open_shared(uint64_t memory_bytes);
+
+/* Lays a table over memory of this shape: lines, and the stripes behind them. */
+void table_place(struct table *table, void *memory, struct table_shape shape);
+
+/* Makes the locks of all stripes open ones for several processes. Nobody else may use them. */
+void table_open_locks(struct table *table);
+
 /* Uses memory that the caller has zeroed and keeps: `stripe_count` stripes and
- * stripe_count * stripe_lines lines. For table_open() and for the checker. */
+ * stripe_count * stripe_lines lines. */
 void table_init(struct table *table, struct line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines);
 
@@ -74,6 +92,10 @@ void table_init(struct table *table, struct line *lines, struct stripe *stripes,
  * prefetching; tests that choose their hashes call it directly. */
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
                                        uint64_t hash, uint64_t now_ns);
+
+/* Makes a stripe whole whose lock's holder died, or that a crash of the machine may have torn. Under its
+ * lock. */
+void table_repair(struct table *table, struct stripe *stripe);
 
 /* Where a hash lives: the index of its home line, and its owner bits in their place in the word. */
 uint64_t table_home_of(const struct table *table, uint64_t hash);

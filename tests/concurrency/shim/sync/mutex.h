@@ -4,13 +4,15 @@
 #ifndef WEIR_SYNC_MUTEX_H
 #define WEIR_SYNC_MUTEX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct mutex {
     uint64_t holder; // 0: open; otherwise the thread, from 1
 };
 
-void mutex_lock(struct mutex *mutex);
+/* Always false: in these walks nobody dies. */
+bool mutex_lock(struct mutex *mutex);
 void mutex_unlock(struct mutex *mutex);
 
 #endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making, checking and opening a table's file; file_header.h says what it looks like.
+ *
+ * Making one: under a name of its own in the same folder, with all its space allocated, and complete before
+ * link() gives it its name. So nobody ever sees half a file, and of two who make one at once the
+ * second finds the first one's.
+ *
+ * Opening one takes no lock, unless the kernel is another than the one under which it was used last
+ * (`home`), or the file is a copy: then whoever comes first holds flock() while it makes the locks new (the
+ * old ones may be held by the dead) and lets time go on. The stripes are looked through one by one, by
+ * whoever locks them next: `epoch`. Killed in the middle of this, it is done again from the start.
+ *
+ * Caveats. Who may write the file is trusted by all who open it: what is in it can crash them, and worse
+ * (the C library follows pointers in robust locks). Whoever cuts it short while it is open gets everyone
+ * else a SIGBUS. It must not be shared between hosts. */
+#include "store/table/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "platform/boot.h"
+#include "store/table/file_header.h"
+#include "store/table/siphash.h"
+
+enum {
+    FILE_TRIES = 16, // it may vanish and come back while we look
+    PATH_SHOWN = 200 // of a path, in a message
+};
+
+/* Of file systems that linux/magic.h does not know everywhere. */
+#define GFS2_MAGIC   0x01161970
+#define LUSTRE_MAGIC 0x0bd00bd0
+#define VBOXSF_MAGIC 0x786f4256
+
+/* What is open so far. */
+struct opening {
+    const struct file_config *config;
+    struct weir_error *error;
+    int fd;
+    uint64_t boot_id[2];
+    uint64_t file_bytes;
+    uint64_t inode;
+    struct mapping mapping;
+    struct table *table;
+};
+
+static struct file_header *header_of(const struct opening *opening)
+{
+    return opening->mapping.at;
+}
+
+bool file_system_is_remote(uint64_t type)
+{
+    static const uint64_t REMOTE[] = {
+        NFS_SUPER_MAGIC,   CIFS_SUPER_MAGIC, SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
+        CEPH_SUPER_MAGIC,  AFS_SUPER_MAGIC,  AFS_FS_MAGIC,    CODA_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+        OCFS2_SUPER_MAGIC, GFS2_MAGIC,       LUSTRE_MAGIC,    VBOXSF_MAGIC,
+    };
+    for (size_t i = 0; i < sizeof REMOTE / sizeof REMOTE[0]; i++) {
+        if (type == REMOTE[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the stamp ---- */
+
+static uint64_t sum_of(const struct file_stamp *stamp)
+{
+    static const uint64_t KEY[2] = {0};
+    return siphash24(KEY, stamp, offsetof(struct file_stamp, sum));
+}
+
+static void stamp_file(struct file_stamp *stamp, const struct file_config *config,
+                       struct table_shape shape, uint64_t file_bytes)
+{
+    *stamp = (struct file_stamp){
+        .byte_order = FILE_BYTE_ORDER,
+        .format = FILE_FORMAT,
+        .file_bytes = file_bytes,
+        .stripe_count = shape.stripe_count,
+        .stripe_lines = shape.stripe_lines,
+        .line_bytes = sizeof(struct line),
+        .stripe_bytes = sizeof(struct stripe),
+        .is_caller_clock = config->is_caller_clock,
+        .seed = {config->seed[0], config->seed[1]},
+        .made_wall_s = (uint64_t)time(NULL),
+    };
+    memcpy(stamp->magic, FILE_MAGIC, sizeof stamp->magic);
+    mutex_init_shared(&stamp->mutex);
+    stamp->sum = sum_of(stamp);
+}
+
+__attribute__((format(printf, 3, 4))) static enum weir_status
+refuse(const struct opening *opening, bool set_aside, const char *format, ...)
+{
+    const char *path = opening->config->path;
+    char why[WEIR_ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    if (set_aside) {
+        return fail(opening->error, WEIR_E_FILE, 0,
+                    "%.*s %s; this sets it aside: mv '%.*s' '%.*s.old'", PATH_SHOWN, path, why,
+                    PATH_SHOWN, path, PATH_SHOWN, path);
+    }
+    return fail(opening->error, WEIR_E_FILE, 0, "%.*s %s", PATH_SHOWN, path, why);
+}
+
+/* Whether this is a file of weir, and of this one. Its numbers may be trusted afterwards. */
+static enum weir_status check_stamp(const struct opening *opening, const struct file_stamp *stamp)
+{
+    struct mutex mutex;
+    memset(&mutex, 0, sizeof mutex);
+    mutex_init_shared(&mutex);
+    if (memcmp(stamp->magic, FILE_MAGIC, sizeof stamp->magic) != 0) {
+        return refuse(opening, false, "is not a file of weir: choose another path");
+    }
+    if (stamp->byte_order != FILE_BYTE_ORDER) {
+        return refuse(opening, true, "was made on a machine of another byte order");
+    }
+    if (stamp->format != FILE_FORMAT) {
+        return refuse(opening, true,
+                      "has format %" PRIu32 ", and this version of weir has format %d",
+                      stamp->format, FILE_FORMAT);
+    }
+    if (stamp->line_bytes != sizeof(struct line) || stamp->stripe_bytes != sizeof(struct stripe)
+        || memcmp(&stamp->mutex, &mutex, sizeof mutex) != 0) {
+        return refuse(opening, true, "was made by a weir for another processor or C library");
+    }
+    if (stamp->sum != sum_of(stamp)) {
+        return refuse(opening, true, "is damaged: its header does not add up");
+    }
+    return WEIR_OK;
+}
+
+/* Whether it is the one that was asked for. */
+static enum weir_status check_choice(const struct opening *opening, const struct file_stamp *stamp)
+{
+    const struct file_config *config = opening->config;
+    if (opening->file_bytes != stamp->file_bytes) {
+        return refuse(opening, true, "is truncated: it has %" PRIu64 " bytes of %" PRIu64,
+                      opening->file_bytes, stamp->file_bytes);
+    }
+    if (config->bytes != 0 && config->bytes != stamp->file_bytes) {
+        return refuse(opening, true,
+                      "has %" PRIu64 " bytes and not %" PRIu64 ": leave out the size",
+                      stamp->file_bytes, config->bytes);
+    }
+    if (config->is_caller_clock != (stamp->is_caller_clock != 0)) {
+        return refuse(
+            opening, false,
+            config->is_caller_clock
+                ? "holds buckets of real time, and tests have a clock of their own: "
+                  "choose another path"
+                : "holds buckets of a test, with a clock of its own: choose another path");
+    }
+    return WEIR_OK;
+}
+
+/* ---- at home ---- */
+
+static struct weir_bucket home_here(const struct opening *opening)
+{
+    return (struct weir_bucket){opening->boot_id[0], opening->boot_id[1] ^ opening->inode};
+}
+
+static bool is_at_home(const struct file_header *header, struct weir_bucket here)
+{
+    struct weir_bucket home = load_bucket(&header->home);
+    return home.empty_at_ns == here.empty_at_ns && home.word == here.word;
+}
+
+/* Nobody uses the file: all who did were of another boot, or used the file that this is a copy of. */
+static void move_in(struct opening *opening, struct weir_bucket here)
+{
+    struct file_header *header = header_of(opening);
+    table_open_locks(opening->table);
+    header->epoch++;
+    store_clock_resume(&opening->table->clock);
+    struct weir_bucket home = load_bucket(&header->home);
+    bool done = cas_bucket(&header->home, home, here);
+    assert(done); // under flock
+    (void)done;
+}
+
+/* Sees to it that locks and time are those of this kernel. */
+static enum weir_status settle(struct opening *opening)
+{
+    struct file_header *header = header_of(opening);
+    struct weir_bucket here = home_here(opening);
+    struct store_clock *clock = &opening->table->clock;
+    if (!is_at_home(header, here) || !store_clock_goes_on(clock)) {
+        while (flock(opening->fd, LOCK_EX) != 0) {
+            if (errno != EINTR) {
+                return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot lock %.*s: %s", PATH_SHOWN,
+                            opening->config->path, strerror(errno));
+            }
+        }
+        if (!is_at_home(header, here)) {
+            move_in(opening, here);
+        } else if (!store_clock_goes_on(clock)) {
+            store_clock_resume(clock);
+        }
+        (void)flock(opening->fd, LOCK_UN);
+    }
+    opening->table->epoch = header->epoch;
+    return WEIR_OK;
+}
+
+/* ---- mapping ---- */
+
+/* A table over the mapped file. */
+static enum weir_status lay_table(struct opening *opening, struct table_shape shape)
+{
+    opening->table = malloc(sizeof *opening->table);
+    if (opening->table == NULL) {
+        return fail(opening->error, WEIR_E_NO_MEMORY, 0, "no memory for a store");
+    }
+    struct file_header *header = header_of(opening);
+    table_place(opening->table, (char *)opening->mapping.at + FILE_HEADER_BYTES, shape);
+    opening->table->clock = (struct store_clock){
+        .shared = &header->time,
+        .bias_ns = boot_namespace_bias_ns(),
+        .flushed = opening->mapping,
+        .flush_every_ns = opening->config->flush_every_ns,
+    };
+    return WEIR_OK;
+}
+
+static enum weir_status map(struct opening *opening)
+{
+    if (!mapping_open_file(&opening->mapping, opening->fd, opening->file_bytes)) {
+        return fail(opening->error, WEIR_E_NO_MEMORY, 0, "cannot map %.*s: %s", PATH_SHOWN,
+                    opening->config->path, strerror(errno));
+    }
+    return WEIR_OK;
+}
+
+/* ---- making a file ---- */
+
+static enum weir_status fail_making(const struct opening *opening, const char *what, int why)
+{
+    const char *path = opening->config->path;
+    const char *help = why == ENOSPC || why == EDQUOT ? "; choose less with size="
+                       : why == ENOENT                ? "; make the folder first: mkdir -p"
+                                                      : "; choose another path";
+    const char *slash = strrchr(path, '/');
+    int folder_length = why == ENOENT ? (int)(slash - path) : 0;
+    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot %s %.*s: %s%s%s%.*s", what, PATH_SHOWN,
+                path, strerror(why), help, folder_length > 0 ? " " : "", folder_length, path);
+}
+
+/* Fills a file that nobody else knows yet. */
+static enum weir_status fill_file(struct opening *opening, struct table_shape shape)
+{
+    int why = posix_fallocate(opening->fd, 0, (off_t)opening->file_bytes);
+    if (why != 0) {
+        return fail_making(opening, "allocate", why);
+    }
+    struct stat status;
+    if (fstat(opening->fd, &status) != 0 || fchmod(opening->fd, opening->config->mode) != 0) {
+        return fail_making(opening, "make", errno);
+    }
+    opening->inode = status.st_ino;
+    enum weir_status result = map(opening);
+    result = result == WEIR_OK ? lay_table(opening, shape) : result;
+    if (result != WEIR_OK) {
+        return result;
+    }
+    struct file_header *header = header_of(opening);
+    stamp_file(&header->stamp, opening->config, shape, opening->file_bytes);
+    store_clock_start(&opening->table->clock);
+    table_open_locks(opening->table);
+    header->home = home_here(opening);
+    return WEIR_OK;
+}
+
+/* Under a name of its own, then under its real one. *exists: somebody else was faster. */
+static enum weir_status make(struct opening *opening, bool *exists)
+{
+    const struct file_config *config = opening->config;
+    char made_path[STORE_PATH_MAX + 16];
+    uint64_t bytes = config->bytes != 0 ? config->bytes : config->new_bytes;
+    struct table_shape shape = table_shape_of(bytes - FILE_HEADER_BYTES);
+    (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", config->path);
+    opening->fd = mkostemp(made_path, O_CLOEXEC);
+    if (opening->fd < 0) {
+        return fail_making(opening, "make", errno);
+    }
+    opening->file_bytes = bytes;
+    enum weir_status status = fill_file(opening, shape);
+    if (status == WEIR_OK && link(made_path, config->path) != 0) {
+        *exists = errno == EEXIST;
+        status = fail_making(opening, "make", errno);
+    }
+    (void)unlink(made_path);
+    return status;
+}
+
+/* ---- opening one that is there ---- */
+
+static enum weir_status fail_opening(const struct opening *opening, int why)
+{
+    const char *path = opening->config->path;
+    const char *help = why == EACCES || why == EPERM
+                           ? "; weir reads and writes it, and its owner can allow that: chmod g+rw"
+                       : why == EROFS ? "; weir writes it: choose a path where that is possible"
+                                      : "; choose another path";
+    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot open %.*s: %s%s", PATH_SHOWN, path,
+                strerror(why), help);
+}
+
+static enum weir_status look_at_file(struct opening *opening)
+{
+    struct stat status;
+    struct statfs system;
+    if (fstat(opening->fd, &status) != 0 || fstatfs(opening->fd, &system) != 0) {
+        return fail_opening(opening, errno);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return refuse(opening, false, "is not a file: choose another path");
+    }
+    if (file_system_is_remote((uint64_t)system.f_type)) {
+        return refuse(opening, false,
+                      "is on a file system that other hosts may share, and they cannot share its "
+                      "locks: choose a path on a disk of this host, or run weir serve");
+    }
+    if ((status.st_mode & S_IWOTH) != 0) {
+        return refuse(opening, false, "can be written by everybody: chmod o-w '%.*s'", PATH_SHOWN,
+                      opening->config->path);
+    }
+    opening->inode = status.st_ino;
+    opening->file_bytes = (uint64_t)status.st_size;
+    return WEIR_OK;
+}
+
+static enum weir_status use_file(struct opening *opening)
+{
+    struct file_stamp stamp = {.magic = ""};
+    enum weir_status status = look_at_file(opening);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (pread(opening->fd, &stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) {
+        return refuse(opening, false, "is not a file of weir: choose another path");
+    }
+    status = check_stamp(opening, &stamp);
+    status = status == WEIR_OK ? check_choice(opening, &stamp) : status;
+    status = status == WEIR_OK ? map(opening) : status;
+    struct table_shape shape = {stamp.stripe_count, stamp.stripe_lines, 0};
+    status = status == WEIR_OK ? lay_table(opening, shape) : status;
+    return status == WEIR_OK ? settle(opening) : status;
+}
+
+/* ---- the whole ---- */
+
+static enum weir_status open_or_make(struct opening *opening)
+{
+    for (int i = 0; i < FILE_TRIES; i++) {
+        bool exists = false;
+        opening->fd = open(opening->config->path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+        if (opening->fd >= 0) {
+            return use_file(opening);
+        }
+        if (errno != ENOENT) {
+            return fail_opening(opening, errno);
+        }
+        enum weir_status status = make(opening, &exists);
+        if (!exists) {
+            return status;
+        }
+        free(opening->table);
+        mapping_close(&opening->mapping);
+        (void)close(opening->fd);
+        opening->table = NULL;
+    }
+    return fail_opening(opening, EEXIST);
+}
+
+enum weir_status table_open_file(struct store **store, const struct file_config *config,
+                                 uint64_t seed[2], struct weir_error *error)
+{
+    struct opening opening = {.config = config, .error = error, .fd = -1};
+    if (!boot_read_id(opening.boot_id)) {
+        return fail(error, WEIR_E_SYSTEM, 0,
+                    "cannot tell one boot from another, for want of %s: %s", BOOT_ID_PATH,
+                    strerror(errno));
+    }
+    enum weir_status status = open_or_make(&opening);
+    if (opening.fd >= 0) {
+        (void)close(opening.fd); // what is mapped stays
+    }
+    if (status != WEIR_OK) {
+        free(opening.table);
+        mapping_close(&opening.mapping);
+        return status;
+    }
+    opening.table->mapping = opening.mapping;
+    memcpy(seed, header_of(&opening)->stamp.seed, sizeof header_of(&opening)->stamp.seed);
+    *store = &opening.table->store;
+    return WEIR_OK;
+}

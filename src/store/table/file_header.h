@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The file: a page of header, the lines, the stripes. Offsets, never pointers; the same structs as in
+ * memory, so the header says which, and whoever was compiled otherwise keeps away.
+ *
+ *     +--------+------------------------ ... --+-------------- ... --+
+ *     | header | lines                         | stripes             |
+ *     +--------+------------------------ ... --+-------------- ... --+
+ *     0        4096                            + 64 per line         + 128 per stripe
+ *
+ *  Shared word  Written by                           Order    Pairs with
+ *  home         the first user after a reboot, last  full     load in is_at_home(): whoever finds
+ *                                                             itself there sees locks, time and epoch
+ *  epoch        the same                             plain    home
+ *  everything else of the header                     never    (time: store_clock.h) */
+#ifndef WEIR_STORE_TABLE_FILE_HEADER_H
+#define WEIR_STORE_TABLE_FILE_HEADER_H
+
+#include "store/table/table.h"
+
+enum { FILE_FORMAT = 1, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+
+#define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
+
+/* What never changes. Its sum is the last word. */
+struct file_stamp {
+    char magic[8];
+    uint32_t byte_order;
+    uint32_t format;
+    uint64_t file_bytes;
+    uint64_t stripe_count;
+    uint64_t stripe_lines;
+    uint32_t line_bytes;
+    uint32_t stripe_bytes;
+    uint32_t is_caller_clock;
+    uint32_t spare;
+    struct mutex mutex; // an open one, as this C library makes it
+    uint64_t seed[2];
+    uint64_t made_wall_s;
+    uint64_t sum;
+};
+
+/*   home   the kernel's boot id, with the file's inode in it: 16 bytes that change at once
+ *   epoch  how often it has come to another home */
+struct file_header {
+    struct file_stamp stamp;
+    struct weir_bucket home __attribute__((aligned(64)));
+    uint64_t epoch;
+    struct shared_time time __attribute__((aligned(64)));
+};
+
+_Static_assert(sizeof(struct file_header) <= FILE_HEADER_BYTES, "the header is a page");
+_Static_assert(sizeof(struct stripe) == 128 && sizeof(struct line) == 64, "as the format says");
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tables in memory: of one process, or shared with those it forks. */
+#include <stdlib.h>
+
+#include "store/table/table.h"
+
+struct table_shape table_shape_of(uint64_t memory_bytes)
+{
+    uint64_t stripe_lines =
+        memory_bytes < TABLE_SMALL_BYTES ? TABLE_STRIPE_LINES_SMALL : TABLE_STRIPE_LINES;
+    uint64_t stripe_bytes = sizeof(struct stripe) + stripe_lines * sizeof(struct line);
+    uint64_t stripe_count = memory_bytes / stripe_bytes;
+    return (struct table_shape){stripe_count, stripe_lines, stripe_count * stripe_bytes};
+}
+
+void table_place(struct table *table, void *memory, struct table_shape shape)
+{
+    /* Lines first: they are the ones that want to lie on huge pages. */
+    struct line *lines = memory;
+    uint64_t line_count = shape.stripe_count * shape.stripe_lines;
+    struct stripe *stripes = (struct stripe *)(void *)(lines + line_count);
+    table_init(table, lines, stripes, shape.stripe_count, shape.stripe_lines);
+}
+
+void table_open_locks(struct table *table)
+{
+    for (uint64_t i = 0; i < table->stripe_count; i++) {
+        mutex_init_shared(&table->stripes[i].mutex);
+    }
+}
+
+/* A child has a copy of private memory, in which nobody else's takes are seen: every process would let
+ * a whole limit pass. So it must not be used there. A word that the kernel wipes in children costs
+ * less to ask than who we are. */
+static void guard_against_fork(struct table *table)
+{
+    if (mapping_open_wiped(&table->guard_page)) { // else: Linux before 4.14, nobody notices
+        uint64_t *guard = table->guard_page.at;
+        *guard = 1;
+        table->guard = guard;
+    }
+}
+
+static struct store *open_memory(uint64_t memory_bytes,
+                                 bool (*open_mapping)(struct mapping *mapping, size_t bytes))
+{
+    struct table_shape shape = table_shape_of(memory_bytes);
+    struct mapping mapping;
+    struct table *table = malloc(sizeof *table);
+    if (table == NULL) {
+        return NULL;
+    }
+    if (shape.stripe_count == 0 || !open_mapping(&mapping, shape.bytes)) {
+        free(table);
+        return NULL;
+    }
+    table_place(table, mapping.at, shape);
+    table->mapping = mapping;
+    return &table->store;
+}
+
+struct store *table_open(uint64_t memory_bytes)
+{
+    struct store *store = open_memory(memory_bytes, mapping_open_private);
+    if (store != NULL) {
+        guard_against_fork((struct table *)store);
+    }
+    return store;
+}
+
+struct store *table_open_shared(uint64_t memory_bytes)
+{
+    struct store *store = open_memory(memory_bytes, mapping_open_shared);
+    if (store != NULL) {
+        table_open_locks((struct table *)store);
+    }
+    return store;
+}

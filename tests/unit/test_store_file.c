@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stores that processes share: files, made and opened and refused, and their time; memory after fork().
+ * Who is killed in the middle is in tests/processes/. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/table/file.h"
+#include "store/table/file_header.h"
+#include "weir/weir.h"
+
+#define S UINT64_C(1000000000)
+
+/* A folder of each test's own, and a path in it. */
+struct place {
+    char folder[64];
+    char path[96];
+    char url[160];
+};
+
+static int set_up(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    (void)snprintf(place->folder, sizeof place->folder, "/tmp/weir-file-XXXXXX");
+    if (mkdtemp(place->folder) == NULL) {
+        return -1;
+    }
+    (void)snprintf(place->path, sizeof place->path, "%s/store", place->folder);
+    (void)snprintf(place->url, sizeof place->url, "file:%s", place->path);
+    *state = place;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct place *place = *state;
+    char pattern[80];
+    glob_t found;
+    (void)snprintf(pattern, sizeof pattern, "%s/*", place->folder);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            (void)unlink(found.gl_pathv[i]);
+        }
+        globfree(&found);
+    }
+    (void)rmdir(place->folder);
+    free(place);
+    return 0;
+}
+
+static size_t file_count(const struct place *place)
+{
+    char pattern[80];
+    glob_t found;
+    (void)snprintf(pattern, sizeof pattern, "%s/*", place->folder);
+    size_t count = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+static struct weir_limiter *open_url(const char *url)
+{
+    struct weir_limiter *limiter;
+    struct weir_error error;
+    if (weir_limiter_open(&limiter, &(struct weir_limiter_config){.store = url}, &error)
+        != WEIR_OK) {
+        fail_msg("%s: %s", url, error.message);
+    }
+    return limiter;
+}
+
+/* That it is not opened, with this status, and that the message says so. */
+static void assert_refused(const struct weir_limiter_config *config, enum weir_status expected,
+                           const char *said)
+{
+    struct weir_limiter *limiter;
+    struct weir_error error = {.message = ""};
+    enum weir_status status = weir_limiter_open(&limiter, config, &error);
+    if (status != expected || strstr(error.message, said) == NULL) {
+        fail_msg("%s: %s: '%s'; expected '%s'", config->store, weir_status_name(status),
+                 error.message, said);
+    }
+    assert_null(limiter);
+}
+
+static struct weir_decision take(struct weir_limiter *limiter, const char *key, uint64_t cost)
+{
+    struct weir_rule rule;
+    assert_int_equal(weir_rule_from_text(&rule, limiter, "10/d", NULL), WEIR_OK);
+    return weir_limiter_take(limiter, &rule, key, strlen(key), cost * WEIR_UNIT);
+}
+
+/* Changes a file while nobody has it open. */
+static void write_at(const char *path, size_t offset, const void *bytes, size_t count)
+{
+    int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, count, (off_t)offset), count);
+    assert_int_equal(close(fd), 0);
+}
+
+static struct file_header read_header(const char *path)
+{
+    struct file_header header;
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &header, sizeof header, 0), sizeof header);
+    assert_int_equal(close(fd), 0);
+    return header;
+}
+
+static void write_header(const char *path, const struct file_header *header)
+{
+    write_at(path, 0, header, sizeof *header);
+}
+
+static void make(const char *url)
+{
+    weir_limiter_close(open_url(url));
+}
+
+/* ---- Made, and opened again ---- */
+
+static void test_a_file_outlives_who_made_it(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 4).remaining, 6);
+    weir_limiter_close(limiter);
+    limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 4).remaining, 2);
+    assert_int_equal(take(limiter, "k", 4).verdict, WEIR_LIMITED);
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(limiter, &stats);
+    assert_int_equal(stats.memory_bytes, WEIR_FILE_BYTES);
+    assert_int_equal(stats.used_count, 1);
+    weir_limiter_close(limiter);
+}
+
+static void test_two_who_have_it_open_share_their_buckets(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *one = open_url(place->url);
+    struct weir_limiter *two = open_url(place->url);
+    assert_int_equal(take(one, "k", 6).verdict, WEIR_ALLOWED);
+    assert_int_equal(take(two, "k", 6).verdict, WEIR_LIMITED);
+    assert_int_equal(take(two, "k", 4).verdict, WEIR_ALLOWED);
+    assert_int_equal(take(one, "k", 1).verdict, WEIR_LIMITED);
+    weir_limiter_close(one);
+    weir_limiter_close(two);
+}
+
+static void test_space_is_allocated_and_the_mode_is_as_said(void **state)
+{
+    struct place *place = *state;
+    struct stat status;
+    mode_t before = umask(0077);
+    make(place->url);
+    assert_int_equal(stat(place->path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_true((uint64_t)status.st_blocks * 512 >= WEIR_FILE_BYTES);
+    assert_int_equal(unlink(place->path), 0);
+    char url[200];
+    (void)snprintf(url, sizeof url, "%s?mode=0660&size=64K", place->url);
+    make(url);
+    assert_int_equal(stat(place->path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0660);
+    assert_int_equal(status.st_size, 65536);
+    (void)umask(before);
+    assert_int_equal(file_count(place), 1);
+}
+
+enum { MAKERS = 8 };
+
+static void test_of_many_who_make_it_at_once_one_is_first(void **state)
+{
+    struct place *place = *state;
+    pid_t children[MAKERS];
+    unsigned allowed = 0;
+    for (int i = 0; i < MAKERS; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) { // exits with how many it was allowed
+            struct weir_limiter *limiter;
+            struct weir_limiter_config config = {.store = place->url};
+            int count = 0;
+            if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK) {
+                _exit(100);
+            }
+            while (take(limiter, "k", 1).verdict == WEIR_ALLOWED) {
+                count++;
+            }
+            _exit(count);
+        }
+    }
+    for (int i = 0; i < MAKERS; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 10);
+        allowed += (unsigned)WEXITSTATUS(status);
+    }
+    assert_int_equal(allowed, 10);
+    assert_int_equal(file_count(place), 1);
+}
+
+/* ---- Refused ---- */
+
+static void test_what_is_no_file_of_weir_is_refused_and_stays(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter_config config = {.store = place->url};
+    int fd = open(place->path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_refused(&config, WEIR_E_FILE, "is not a file of weir: choose another path");
+    assert_int_equal(ftruncate(fd, 100000), 0);
+    assert_refused(&config, WEIR_E_FILE, "is not a file of weir");
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(file_count(place), 1);
+    config.store = "file:/dev/zero";
+    assert_refused(&config, WEIR_E_FILE, "is not a file: choose another path");
+    config.store = "file:/dev";
+    assert_refused(&config, WEIR_E_SYSTEM, "Is a directory; choose another path");
+    config.store = "file:/dev/null/x";
+    assert_refused(&config, WEIR_E_SYSTEM, "Not a directory; choose another path");
+}
+
+static void test_a_folder_that_is_not_there_is_named(void **state)
+{
+    struct place *place = *state;
+    char url[200];
+    char said[200];
+    (void)snprintf(url, sizeof url, "%s/none/store", place->url);
+    assert_int_equal(mkdir(place->path, 0700), 0);
+    (void)snprintf(said, sizeof said, "make the folder first: mkdir -p %s/none", place->path);
+    assert_refused(&(struct weir_limiter_config){.store = url}, WEIR_E_SYSTEM, said);
+    assert_int_equal(rmdir(place->path), 0);
+}
+
+static void test_another_format_machine_or_size_is_refused(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter_config config = {.store = place->url};
+    make(place->url);
+    const struct file_header good = read_header(place->path);
+    struct file_header bad = good;
+    bad.stamp.format = 7;
+    write_header(place->path, &bad);
+    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 1");
+    char said[300];
+    (void)snprintf(said, sizeof said, "; this sets it aside: mv '%s' '%s.old'", place->path,
+                   place->path);
+    assert_refused(&config, WEIR_E_FILE, said);
+    bad = good;
+    bad.stamp.byte_order = 0x04030201;
+    write_header(place->path, &bad);
+    assert_refused(&config, WEIR_E_FILE, "of another byte order");
+    bad = good;
+    bad.stamp.line_bytes = 128;
+    write_header(place->path, &bad);
+    assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
+    bad = good;
+    memset(&bad.stamp.mutex, 3, sizeof bad.stamp.mutex);
+    write_header(place->path, &bad);
+    assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
+    write_header(place->path, &good);
+    config.memory_bytes = 1 << 20;
+    assert_refused(&config, WEIR_E_FILE, "has 16777216 bytes and not 1048576: leave out the size");
+    config.memory_bytes = WEIR_FILE_BYTES;
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    weir_limiter_close(limiter);
+}
+
+static void test_every_damaged_byte_of_the_stamp_is_noticed(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *limiter;
+    struct weir_limiter_config config = {.store = place->url};
+    make(place->url);
+    const struct file_header good = read_header(place->path);
+    for (size_t i = 0; i < sizeof good.stamp; i++) {
+        struct file_header bad = good;
+        ((unsigned char *)&bad)[i] ^= 0x10;
+        write_header(place->path, &bad);
+        assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_E_FILE);
+    }
+    write_header(place->path, &good);
+    make(place->url);
+}
+
+static void test_a_truncated_file_is_refused(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    assert_int_equal(truncate(place->path, 1 << 20), 0);
+    assert_refused(&(struct weir_limiter_config){.store = place->url}, WEIR_E_FILE,
+                   "is truncated: it has 1048576 bytes of 16777216; this sets it aside: mv");
+    assert_int_equal(truncate(place->path, 100), 0);
+    assert_refused(&(struct weir_limiter_config){.store = place->url}, WEIR_E_FILE,
+                   "is not a file of weir");
+}
+
+static void test_what_everybody_may_write_is_refused(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    assert_int_equal(chmod(place->path, 0666), 0);
+    assert_refused(&(struct weir_limiter_config){.store = place->url}, WEIR_E_FILE,
+                   "can be written by everybody: chmod o-w");
+}
+
+/* In a child that is nobody: root may open everything. */
+static void test_what_we_may_not_open_is_said(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    assert_int_equal(chmod(place->folder, 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct weir_limiter *limiter;
+        struct weir_error error = {.message = ""};
+        struct weir_limiter_config config = {.store = place->url};
+        if (geteuid() == 0 ? seteuid(65534) != 0 : chmod(place->path, 0) != 0) {
+            _exit(2);
+        }
+        bool right =
+            weir_limiter_open(&limiter, &config, &error) == WEIR_E_SYSTEM
+            && strstr(error.message, "Permission denied; weir reads and writes it") != NULL;
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_a_file_that_does_not_fit_is_not_made(void **state)
+{
+    struct place *place = *state;
+    pid_t child = fork();
+    if (child == 0) { // a limit on file sizes is as good as a full disk
+        struct weir_limiter *limiter;
+        struct weir_error error = {.message = ""};
+        struct weir_limiter_config config = {.store = place->url};
+        (void)signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, 1 << 20}) != 0) {
+            _exit(2);
+        }
+        bool right = weir_limiter_open(&limiter, &config, &error) == WEIR_E_SYSTEM
+                     && strstr(error.message, "cannot allocate") != NULL;
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(file_count(place), 0);
+}
+
+static void test_a_file_has_one_kind_of_clock(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter_config config = {.store = place->url};
+    make(place->url);
+    config.caller_clock = true;
+    assert_refused(&config, WEIR_E_FILE, "holds buckets of real time");
+    assert_int_equal(unlink(place->path), 0);
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    weir_limiter_close(limiter);
+    config.caller_clock = false;
+    assert_refused(&config, WEIR_E_FILE, "holds buckets of a test");
+}
+
+static void test_file_systems_that_hosts_share_are_known(void **state)
+{
+    (void)state;
+    static const uint64_t REMOTE[] = {0x6969,     0xff534d42, 0x517b,     0xfe534d42,
+                                      0x01021997, 0x65735546, 0x00c36400, 0x5346414f};
+    static const uint64_t LOCAL[] = {0xef53, 0x01021994, 0x58465342, 0x9123683e, 0x794c7630};
+    for (size_t i = 0; i < sizeof REMOTE / sizeof REMOTE[0]; i++) {
+        assert_true(file_system_is_remote(REMOTE[i]));
+    }
+    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++) {
+        assert_false(file_system_is_remote(LOCAL[i]));
+    }
+}
+
+static void test_sizes_that_disagree_are_refused(void **state)
+{
+    (void)state;
+    struct weir_limiter_config config = {.store = "memory:?size=1M", .memory_bytes = 2 << 20};
+    assert_refused(&config, WEIR_E_RANGE, "disagree");
+    config.memory_bytes = 1 << 20;
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(limiter, &stats);
+    assert_true(stats.memory_bytes <= 1 << 20);
+    weir_limiter_close(limiter);
+}
+
+/* ---- Time ---- */
+
+static uint64_t wall_now_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * S + (uint64_t)time.tv_nsec;
+}
+
+/* As if the machine had started anew, its clock at 0, `away_ns` of wall time after the last use. */
+static void reboot(const char *path, uint64_t store_ns, int64_t away_ns)
+{
+    struct file_header header = read_header(path);
+    header.home.empty_at_ns ^= 1;
+    header.time.last = (struct weir_bucket){store_ns, wall_now_ns() - (uint64_t)away_ns};
+    header.time.offset_ns = 0;
+    write_header(path, &header);
+}
+
+static void test_time_goes_on_after_a_reboot(void **state)
+{
+    struct place *place = *state;
+    const uint64_t last_ns = UINT64_C(1) << 60; // far beyond what the machine's clock shows
+    make(place->url);
+    reboot(place->path, last_ns, (int64_t)(3600 * S));
+    struct weir_limiter *limiter = open_url(place->url);
+    uint64_t now_ns = weir_limiter_now_ns(limiter);
+    assert_in_range(now_ns, last_ns + 3600 * S, last_ns + 3660 * S);
+    weir_limiter_close(limiter);
+    reboot(place->path, last_ns, -(int64_t)(3600 * S)); // the wall clock was set back meanwhile
+    limiter = open_url(place->url);
+    assert_in_range(weir_limiter_now_ns(limiter), last_ns, last_ns + 60 * S);
+    struct weir_limiter *other = open_url(place->url);
+    uint64_t first_ns = weir_limiter_now_ns(limiter);
+    uint64_t second_ns = weir_limiter_now_ns(other);
+    assert_true(second_ns >= first_ns && second_ns < first_ns + 60 * S);
+    weir_limiter_close(other);
+    weir_limiter_close(limiter);
+}
+
+static void test_buckets_drain_while_the_machine_is_off(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 10).verdict, WEIR_ALLOWED);
+    uint64_t last_ns = weir_limiter_now_ns(limiter);
+    weir_limiter_close(limiter);
+    reboot(place->path, last_ns, (int64_t)(3600 * 12 * S)); // of 10/d: 5
+    limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 5).verdict, WEIR_ALLOWED);
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_LIMITED);
+    weir_limiter_close(limiter);
+}
+
+static void test_a_clock_that_went_back_goes_on(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    struct file_header header = read_header(place->path);
+    header.time.last.empty_at_ns += 7200 * S; // at the same home, so the machine's clock went back
+    header.time.last.word = wall_now_ns();
+    write_header(place->path, &header);
+    struct weir_limiter *limiter = open_url(place->url);
+    assert_in_range(weir_limiter_now_ns(limiter), header.time.last.empty_at_ns,
+                    header.time.last.empty_at_ns + 60 * S);
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_ALLOWED);
+    weir_limiter_close(limiter);
+}
+
+static void test_the_pair_of_times_is_renewed(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    struct file_header header = read_header(place->path);
+    header.time.last.empty_at_ns -= 2 * S;
+    header.time.last.word -= 2 * S;
+    uint64_t before_ns = header.time.last.word;
+    write_header(place->path, &header);
+    struct weir_limiter *limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_ALLOWED);
+    struct weir_bucket renewed = read_header(place->path).time.last;
+    assert_true(renewed.word >= before_ns + 2 * S);
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_ALLOWED); // less than a second later
+    struct weir_bucket last = read_header(place->path).time.last;
+    assert_memory_equal(&last, &renewed, sizeof last);
+    weir_limiter_close(limiter);
+}
+
+static void test_a_flush_is_made_when_it_is_due(void **state)
+{
+    struct place *place = *state;
+    char url[200];
+    (void)snprintf(url, sizeof url, "%s?flush=1ms", place->url);
+    make(url);
+    struct file_header header = read_header(place->path);
+    header.time.last.empty_at_ns -= 2 * S;
+    write_header(place->path, &header);
+    struct weir_limiter *limiter = open_url(url);
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_ALLOWED);
+    weir_limiter_close(limiter);
+    assert_true(read_header(place->path).time.flushed_ns > header.time.last.empty_at_ns);
+}
+
+/* Locks that were held when the machine stopped, or when the file was copied. */
+static void hold_all_locks(const char *path)
+{
+    struct file_header header = read_header(path);
+    uint32_t dead = 1; // the word that a lock begins with: the thread that holds it; 1 never dies
+    for (uint64_t i = 0; i < header.stamp.stripe_count; i++) {
+        size_t offset =
+            FILE_HEADER_BYTES
+            + header.stamp.stripe_count * header.stamp.stripe_lines * sizeof(struct line)
+            + i * sizeof(struct stripe);
+        write_at(path, offset, &dead, sizeof dead);
+    }
+}
+
+static void test_locks_of_another_boot_are_made_new(void **state)
+{
+    struct place *place = *state;
+    make(place->url);
+    hold_all_locks(place->path);
+    reboot(place->path, S, 0);
+    struct weir_limiter *limiter = open_url(place->url);
+    (void)alarm(60); // else it would wait for ever
+    assert_int_equal(take(limiter, "k", 1).verdict, WEIR_ALLOWED);
+    (void)alarm(0);
+    weir_limiter_close(limiter);
+}
+
+static void test_a_copy_has_locks_of_its_own(void **state)
+{
+    struct place *place = *state;
+    char copy[128];
+    char command[256];
+    char url[160];
+    struct weir_limiter *limiter = open_url(place->url);
+    assert_int_equal(take(limiter, "k", 7).verdict, WEIR_ALLOWED);
+    hold_all_locks(place->path);
+    (void)snprintf(copy, sizeof copy, "%s.copy", place->path);
+    (void)snprintf(command, sizeof command, "cp %s %s", place->path, copy);
+    assert_int_equal(system(command), 0);
+    weir_limiter_close(limiter);
+    (void)snprintf(url, sizeof url, "file:%s", copy);
+    limiter = open_url(url);
+    (void)alarm(60);
+    assert_int_equal(take(limiter, "new", 1).verdict, WEIR_ALLOWED);
+    (void)alarm(0);
+    assert_int_equal(take(limiter, "k", 4).verdict, WEIR_LIMITED); // and the buckets came along
+    weir_limiter_close(limiter);
+}
+
+/* ---- After fork() ---- */
+
+static int exit_code_of(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_private_memory_says_in_a_child_what_to_open(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter = open_url("memory:");
+    struct weir_error error = {.message = ""};
+    assert_int_equal(weir_limiter_status(limiter, &error), WEIR_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        bool right =
+            take(limiter, "k", 1).verdict == WEIR_FAILED
+            && weir_limiter_status(limiter, &error) == WEIR_E_FORKED
+            && strstr(error.message, "open memory:?shared=yes before fork(), or file:/path");
+        weir_limiter_close(limiter);
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(exit_code_of(child), 0);
+    assert_int_equal(take(limiter, "k", 10).verdict, WEIR_ALLOWED); // nobody else's business
+    weir_limiter_close(limiter);
+}
+
+static void test_shared_memory_is_one_limit_for_all_children(void **state)
+{
+    struct place *place = *state;
+    const char *const urls[] = {"memory:?shared=yes", place->url};
+    for (size_t i = 0; i < 2; i++) { // a file that was opened before fork() is as good
+        struct weir_limiter *limiter = open_url(urls[i]);
+        int allowed = 0;
+        pid_t children[4];
+        for (int j = 0; j < 4; j++) {
+            children[j] = fork();
+            if (children[j] == 0) {
+                int count = 0;
+                while (take(limiter, "k", 1).verdict == WEIR_ALLOWED) {
+                    count++;
+                }
+                _exit(weir_limiter_status(limiter, NULL) == WEIR_OK ? count : 100);
+            }
+        }
+        for (int j = 0; j < 4; j++) {
+            allowed += exit_code_of(children[j]);
+        }
+        assert_int_equal(allowed, 10);
+        assert_int_equal(take(limiter, "k", 1).verdict, WEIR_LIMITED);
+        weir_limiter_close(limiter);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_file_outlives_who_made_it),
+        TEST(test_two_who_have_it_open_share_their_buckets),
+        TEST(test_space_is_allocated_and_the_mode_is_as_said),
+        TEST(test_of_many_who_make_it_at_once_one_is_first),
+        TEST(test_what_is_no_file_of_weir_is_refused_and_stays),
+        TEST(test_a_folder_that_is_not_there_is_named),
+        TEST(test_another_format_machine_or_size_is_refused),
+        TEST(test_every_damaged_byte_of_the_stamp_is_noticed),
+        TEST(test_a_truncated_file_is_refused),
+        TEST(test_what_everybody_may_write_is_refused),
+        TEST(test_what_we_may_not_open_is_said),
+        TEST(test_a_file_that_does_not_fit_is_not_made),
+        TEST(test_a_file_has_one_kind_of_clock),
+        TEST(test_file_systems_that_hosts_share_are_known),
+        TEST(test_sizes_that_disagree_are_refused),
+        TEST(test_time_goes_on_after_a_reboot),
+        TEST(test_buckets_drain_while_the_machine_is_off),
+        TEST(test_a_clock_that_went_back_goes_on),
+        TEST(test_the_pair_of_times_is_renewed),
+        TEST(test_a_flush_is_made_when_it_is_due),
+        TEST(test_locks_of_another_boot_are_made_new),
+        TEST(test_a_copy_has_locks_of_its_own),
+        TEST(test_private_memory_says_in_a_child_what_to_open),
+        TEST(test_shared_memory_is_one_limit_for_all_children),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -28,6 +28,10 @@
  * the next compare-and-swap wait, for the clock or for the other half of the state. */
 #define PREDICTED(word) __asm__("" : "+r"(word))
 
+/* And the other way round: what was computed stays computed, where a branch on it would be a guess at
+ * chance, and a wrong one throws away all that the processor did meanwhile. */
+#define COMPUTED(word) __asm__("" : "+r"(word))
+
 /* weir_bucket.word, from the least bit. */
 #define BUCKET_REST_BITS   40
 #define BUCKET_OWNER_BITS  16

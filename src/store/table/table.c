@@ -3,7 +3,7 @@
  * The concurrent table. README.md in this folder explains the scheme; this is its contract.
  *
  *  Shared word          Written by                        Order    Pairs with
- *  slot tag             inserter, under the stripe's lock release  R1 -> A1 in find()
+ *  slot tag             inserter, under the stripe's lock release  R1 -> A1 in look()
  *  slot state           any thread, by compare-and-swap   full     itself: owner, moment and remainder
  *                                                                  change together
  *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in latest_reuse()
@@ -87,18 +87,16 @@ static uint64_t probe_count(const struct table *table)
                                                        : TABLE_PROBE_LINES_MAX;
 }
 
-/* Looks for the key in one line. Which slot it is in is chance, so that is computed and not branched
- * on: a wrong guess would throw away all that the processor does while it waits for the line. */
+/* Looks for the key in one line. Which slot it would be in is chance, so that is computed and not
+ * branched on; that it is here, the processor may guess. */
 static inline bool look(struct line *line, uint64_t hash, struct found *found)
 {
     size_t slot = 0;
-    bool is_here = false;
-    for (size_t i = 0; i < TABLE_LINE_SLOTS; i++) {
-        bool is_this = load_acquire(&line->tags[i]) == hash; // A1: sees the state that R1 follows
-        slot |= i & -(size_t)is_this;
-        is_here |= is_this;
+    for (size_t i = 1; i < TABLE_LINE_SLOTS; i++) {
+        slot |= i & -(size_t)(load_relaxed(&line->tags[i]) == hash); // relaxed: looked at again
     }
-    if (!is_here) {
+    COMPUTED(slot);
+    if (load_acquire(&line->tags[slot]) != hash) { // A1: sees the state that R1 follows
         return false;
     }
     found->line = line;
@@ -203,7 +201,7 @@ static bool hint_is_good(const struct table *table, uint64_t home, unsigned i)
     const struct line *line = probe_line(table, home, hint_distance(displaced, i));
     for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
         uint64_t tag = load_relaxed(&line->tags[slot]);
-        bool is_same_mark = (displaced >> (hint_shift(i) + 8) & 0xff) == hint_mark(tag);
+        bool is_same_mark = (displaced >> hint_shift(i) & 0xff) == hint_mark(tag);
         if (tag != 0 && is_same_mark && table_home_of(table, tag) == home) {
             return true;
         }

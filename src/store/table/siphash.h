@@ -11,7 +11,8 @@
 /* SipHash-2-4, the standard strength: for deriving keys. Thread-safe, pure. */
 uint64_t siphash24(const uint64_t key[2], const void *bytes, size_t length);
 
-/* SipHash-1-3, the fast one: for finding buckets. Thread-safe, pure. */
+/* SipHash-1-3, the fast one: for finding buckets. With vector instructions where the processor has
+ * AVX-512, chosen at run time. Thread-safe, pure. */
 uint64_t siphash13(const uint64_t key[2], const void *bytes, size_t length);
 
 /* One message of siphash13_many(). */

@@ -445,13 +445,12 @@ static void fetch(const void *line)
     __builtin_prefetch(line, 0, 3); // for reading: a refusal must not take the line from others
 }
 
-/* Sends for the home line. */
+/* Where the key's home is. */
 static inline void start_step(const struct table *table, struct step *step, uint64_t hash)
 {
     step->hash = tag_of(hash);
     step->home = table_home_of(table, step->hash);
     step->line = &table->lines[step->home];
-    fetch(step->line);
 }
 
 /* Guesses where the key lives, at home or where a hint says, and sends for that line. Free of
@@ -467,11 +466,14 @@ static inline void guess_step(const struct table *table, struct step *step)
     fetch(step->line);
 }
 
+_Static_assert(TABLE_BATCH == 2 * TABLE_GROUP, "a batch is two groups");
+
 static void start_steps(const struct table *table, const struct weir_request *requests,
                         struct step *steps, size_t count)
 {
     struct siphash_input inputs[TABLE_GROUP];
     uint64_t hashes[TABLE_GROUP];
+    assert(count > 0);
     for (size_t i = 0; i < count; i++) {
         const struct weir_request *request = &requests[i];
         inputs[i] = (struct siphash_input){request->rule->hash_key, request->key, request->key_len};
@@ -484,21 +486,29 @@ static void start_steps(const struct table *table, const struct weir_request *re
 
 /* Up to TABLE_BATCH requests. Waiting for memory is most of the price of a decision, so it is paid
  * for all of them at once: the lines are sent for before the first is looked at, and a displaced
- * bucket's own line is sent for TABLE_GROUP requests before it is decided on. */
+ * bucket's own line is sent for TABLE_GROUP requests before it is decided on. No more than
+ * TABLE_GROUP home lines are on their way at once: processors drop prefetches beyond some twenty,
+ * without a word, and whoever needs the line then waits for it. */
 static void decide_batch(struct table *table, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count, uint64_t *now_ns)
 {
     struct step steps[TABLE_BATCH];
-    for (size_t i = 0; i < count; i += TABLE_GROUP) {
-        size_t some = count - i < TABLE_GROUP ? count - i : TABLE_GROUP;
-        start_steps(table, requests + i, steps + i, some);
+    size_t ahead = count < TABLE_GROUP ? count : TABLE_GROUP;
+    start_steps(table, requests, steps, ahead);
+    for (size_t i = 0; i < ahead; i++) {
+        fetch(steps[i].line);
+    }
+    if (count > ahead) { // meanwhile
+        start_steps(table, requests + ahead, steps + ahead, count - ahead);
     }
     if (*now_ns == STORE_NOW) {
         *now_ns = store_clock_now_ns(&table->clock);
     }
-    size_t ahead = count < TABLE_GROUP ? count : TABLE_GROUP;
     for (size_t i = 0; i < ahead; i++) {
         guess_step(table, &steps[i]);
+        if (i + ahead < count) {
+            fetch(steps[i + ahead].line);
+        }
     }
     for (size_t i = 0; i < count; i++) {
         if (i + ahead < count) {
@@ -513,6 +523,7 @@ static void decide_one(struct table *table, const struct weir_request *request,
 {
     struct step step;
     start_step(table, &step, siphash13(request->rule->hash_key, request->key, request->key_len));
+    fetch(step.line);
     now_ns = now_ns == STORE_NOW ? store_clock_now_ns(&table->clock) : now_ns;
     guess_step(table, &step);
     decide_step(table, request, &step, now_ns, decision);

@@ -22,7 +22,7 @@ enum {
     TABLE_SMALL_BYTES = 2 << 20,
     TABLE_PROBE_LINES_MAX = 256, // how far from home a bucket may live
     TABLE_BATCH = 32,            // requests whose lines are fetched together
-    TABLE_GROUP = 16,            // of them, how many are hashed together
+    TABLE_GROUP = 16,            // of them, how many are hashed and on their way together
 };
 
 /* One cache line.

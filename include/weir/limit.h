@@ -11,12 +11,19 @@
  *
  * The text, words separated by single or multiple spaces:
  *
- *     [bucket] COUNT/[N]UNIT [capacity=C] [on_full=refuse|allow]
+ *     [bucket] COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
+ *     queue    COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=W] [on_full=refuse|allow]
  *
  *     COUNT   0.000001 .. 10^12, at most six places after the point
  *     N       1 or more, whole; UNIT one of ns us ms s min h d w; N UNIT at most 100 years
  *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias
+ *     W       how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX; WEIR_WAITING unless said,
+ *             and for a queue as many as it has places
+ *     first   whether the first in an empty queue goes after one interval, or now: then C wait beside it
  *     on_full what to answer when the table is full of live buckets and this key has none
+ *
+ * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time to its
+ * own egress, and one egress follows another by exactly what its cost takes to drain.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */
@@ -41,8 +48,18 @@ extern "C" {
 #define WEIR_NOW_NS_MAX      (UINT64_C(1) << 62)           /* any reading of a store's clock */
 #define WEIR_LIMIT_TEXT_MAX  256                           /* bytes of a limit's text */
 
+#define WEIR_WAITING     UINT32_C(1000)    /* who may wait for one bucket, unless said */
+#define WEIR_WAITING_MAX UINT32_C(1000000) /* and at most */
+
 enum weir_kind {
-    WEIR_KIND_BUCKET = 0 /* the leaky bucket as a meter: drains continuously; GCRA */
+    WEIR_KIND_BUCKET = 0, /* the leaky bucket as a meter: drains continuously; GCRA */
+    WEIR_KIND_QUEUE = 1   /* the leaky bucket as a shaper: what fits goes at its own instant */
+};
+
+/* When the first in an empty queue goes. */
+enum weir_first {
+    WEIR_FIRST_INTERVAL = 0, /* after its own interval: C fit at one instant */
+    WEIR_FIRST_NOW = 1       /* at once, and C wait: C + 1 fit */
 };
 
 enum weir_on_full {
@@ -57,6 +74,8 @@ struct weir_limit_config {
     uint64_t period_ns;      /* .. in so many nanoseconds */
     uint64_t capacity_micro; /* what the bucket holds, millionths of a unit */
     enum weir_on_full on_full;
+    enum weir_first first; /* of a queue */
+    uint32_t waiting;      /* who may wait in line for one bucket */
 };
 
 /* What was compiled from it. Plain and read-only after weir_limit_init(): copy it, share it
@@ -68,7 +87,7 @@ struct weir_limit_config {
 struct weir_limit {
     uint64_t denominator;           /* count_micro / g */
     uint64_t scale;                 /* period_ns / g */
-    uint64_t full_ns, full_rest;    /* from full to empty */
+    uint64_t full_ns, full_rest;    /* from full to empty; first=now has room for one more */
     uint64_t unit_ns, unit_rest;    /* what one unit of cost adds */
     uint64_t unit_divisor;          /* scale * 10^6, or 0 where that needs more than 64 bits */
     uint64_t unit_reciprocal;       /* floor(2^64 / unit_divisor) */
@@ -76,8 +95,10 @@ struct weir_limit {
     uint64_t whole_unit_reciprocal; /* floor((2^64 - 1) / whole_unit_ns) */
     uint64_t capacity_micro;
     uint64_t capacity; /* whole units, rounded down */
-    uint32_t kind;
-    uint32_t on_full;
+    uint8_t kind;
+    uint8_t on_full;
+    uint8_t first;
+    uint32_t waiting;
 };
 
 /* Reads a limit's text. `length` bytes, no NUL needed, at most WEIR_LIMIT_TEXT_MAX.

@@ -39,6 +39,9 @@
 #define BUCKET_OWNER_SHIFT BUCKET_REST_BITS
 #define BUCKET_OWNER_MASK  (((UINT64_C(1) << BUCKET_OWNER_BITS) - 1) << BUCKET_OWNER_SHIFT)
 
+/* Of the flags above: somebody stands in line, so whoever does not has to go by the line's keeper. */
+#define BUCKET_LINE (UINT64_C(1) << 59)
+
 _Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
 _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
                "every moment fits a signed 64-bit integer, as databases have them");
@@ -112,7 +115,9 @@ static inline uint64_t span_floor_units(struct span span, const struct weir_limi
 static inline uint64_t span_remaining(struct span level, const struct weir_limit *limit)
 {
     struct span full = limit_full(limit);
-    return span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
+    uint64_t units = span_floor_units(span_sub_or_zero(full, level, limit->denominator), limit);
+    /* Where the first goes now, one more fits than there are places to wait in. */
+    return units < limit->capacity ? units : limit->capacity;
 }
 
 /* Readings below are at most WEIR_NOW_NS_MAX: who takes one from a stranger clamps it first. */
@@ -153,6 +158,16 @@ static inline void bucket_answer(struct weir_decision *decision, const struct we
     decision->delay_ns = 0;
 }
 
+/* The answer where there is no room for the bucket, and on_full refuses. */
+static inline void bucket_answer_failed(struct weir_decision *decision,
+                                        const struct weir_limit *limit)
+{
+    *decision = (struct weir_decision){.verdict = WEIR_FAILED,
+                                       .capacity = limit->capacity,
+                                       .retry_after_ns = -1,
+                                       .reset_after_ns = -1};
+}
+
 /* Takes: the verdict, and the moment after it. */
 static inline struct outcome bucket_take(struct weir_bucket bucket, const struct weir_limit *limit,
                                          const struct charge *charge, uint64_t now_ns)
@@ -167,8 +182,26 @@ static inline struct outcome bucket_take(struct weir_bucket bucket, const struct
     return fits ? (struct outcome){WEIR_ALLOWED, after} : (struct outcome){WEIR_LIMITED, moment};
 }
 
-/* The answer to a take: it also says when a refused one fits. That is as soon as
- * moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
+/* When a take that was just charged to a queue may go, if `after` is the moment that it led to: at the end
+ * of its own interval, or at its beginning. */
+static inline struct span queue_egress(const struct weir_limit *limit, struct span cost,
+                                       struct span after)
+{
+    return limit->first == WEIR_FIRST_NOW ? span_sub(after, cost, limit->denominator) : after;
+}
+
+/* How long an allowed take has to wait before it may go. */
+static inline uint64_t bucket_delay_ns(const struct weir_limit *limit, const struct charge *charge,
+                                       struct outcome outcome, uint64_t now_ns)
+{
+    if (limit->kind != WEIR_KIND_QUEUE || charge->cost_micro == 0) {
+        return 0;
+    }
+    return span_ceil_ns(span_since(queue_egress(limit, charge->span, outcome.moment), now_ns));
+}
+
+/* The answer to a take: it also says when a refused one fits, and when an allowed one may go. It fits as
+ * soon as moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
 static inline void bucket_answer_take(struct weir_decision *decision,
                                       const struct weir_limit *limit, const struct charge *charge,
                                       struct outcome outcome, uint64_t now_ns)
@@ -178,6 +211,9 @@ static inline void bucket_answer_take(struct weir_decision *decision,
         struct span after = span_add(outcome.moment, charge->span, limit->denominator);
         struct span wait = span_sub(after, bucket_latest(limit, now_ns), limit->denominator);
         decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
+    }
+    if (outcome.verdict == WEIR_ALLOWED) {
+        decision->delay_ns = (int64_t)bucket_delay_ns(limit, charge, outcome, now_ns);
     }
 }
 
@@ -199,7 +235,7 @@ ALWAYS_INLINE uint64_t usual_span_ns(const struct weir_limit *limit, uint64_t co
 
 ALWAYS_INLINE bool bucket_is_usual(struct weir_bucket bucket)
 {
-    return (bucket.word & BUCKET_REST_MASK) == 0;
+    return (bucket.word & (BUCKET_REST_MASK | BUCKET_LINE)) == 0;
 }
 
 /* bucket_take() of a usual take from a usual bucket. */

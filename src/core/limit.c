@@ -13,6 +13,15 @@ static bool in_range(uint64_t value, uint64_t max)
     return value >= 1 && value <= max;
 }
 
+static bool knows_words(const struct weir_limit_config *config)
+{
+    bool is_bucket = config->kind == WEIR_KIND_BUCKET && config->first == WEIR_FIRST_INTERVAL;
+    bool is_queue = config->kind == WEIR_KIND_QUEUE
+                    && (config->first == WEIR_FIRST_INTERVAL || config->first == WEIR_FIRST_NOW);
+    return (is_bucket || is_queue)
+           && (config->on_full == WEIR_ON_FULL_REFUSE || config->on_full == WEIR_ON_FULL_ALLOW);
+}
+
 enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
                                  struct weir_error *error)
 {
@@ -25,6 +34,12 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
     if (!in_range(config->capacity_micro, WEIR_MICRO_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the capacity must be 0.000001 to 1000000000000");
     }
+    if (!knows_words(config)) {
+        return fail(error, WEIR_E_RANGE, 0, "the kind, first or on_full is none of its values");
+    }
+    if (config->waiting > WEIR_WAITING_MAX) {
+        return fail(error, WEIR_E_RANGE, 0, "waiting must be 0 to 1000000");
+    }
     uint64_t common = gcd64(config->count_micro, config->period_ns);
     uint64_t denominator = config->count_micro / common;
     uint64_t scale = config->period_ns / common;
@@ -33,7 +48,9 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
                     "the rate cannot be represented exactly: in lowest terms it needs a numerator"
                     " below 2^40; use a rounder count");
     }
-    uint128 full = (uint128)config->capacity_micro * scale; // in denominator-ths of a nanosecond
+    uint64_t held_micro =
+        config->capacity_micro + (config->first == WEIR_FIRST_NOW ? WEIR_UNIT : 0);
+    uint128 full = (uint128)held_micro * scale; // in denominator-ths of a nanosecond
     if (full > (uint128)WEIR_SPAN_NS_MAX * denominator) {
         return fail(error, WEIR_E_RANGE, 0,
                     "a full bucket would take more than 100 years to empty");
@@ -45,14 +62,17 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .full_rest = (uint64_t)(full % denominator),
         .capacity_micro = config->capacity_micro,
         .capacity = config->capacity_micro / WEIR_UNIT,
-        .kind = (uint32_t)config->kind,
-        .on_full = (uint32_t)config->on_full,
+        .kind = (uint8_t)config->kind,
+        .on_full = (uint8_t)config->on_full,
+        .first = (uint8_t)config->first,
+        .waiting = config->waiting,
     };
     if (config->capacity_micro >= WEIR_UNIT) {
         struct span unit = span_of_cost(limit, WEIR_UNIT);
         limit->unit_ns = unit.ns;
         limit->unit_rest = unit.rest;
-        if (unit.rest == 0 && limit->full_rest == 0) {
+        bool is_bucket = config->kind == WEIR_KIND_BUCKET; // the usual one: bucket_math.h
+        if (is_bucket && unit.rest == 0 && limit->full_rest == 0) {
             limit->whole_unit_ns = unit.ns;
             limit->whole_unit_reciprocal = UINT64_MAX / unit.ns; // at least 1: a cost takes time
         }

@@ -3,7 +3,8 @@
  * Limits as text: reading what people write, and printing the one canonical form.
  *
  *     limit  = [kind SP] count "/" [whole] unit *(SP option)
- *     option = ("capacity" | "burst") "=" count | "on_full" "=" ("refuse" | "allow")
+ *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
+ *            | "waiting" "=" whole | "on_full" "=" ("refuse" | "allow")
  *     count  = digits ["." 1*6 digits]
  *
  * A reader goes over the text once, from left to right, and stops at the first thing that cannot be
@@ -185,51 +186,113 @@ static enum weir_status read_period(struct reader *reader, uint64_t *period_ns)
                 "unknown unit '%.*s'; one of ns us ms s min h d w", shown(word), word.text);
 }
 
-static enum weir_status read_on_full(struct reader *reader, enum weir_on_full *on_full)
+/* Reads one of two words; *second says which. */
+static enum weir_status read_choice(struct reader *reader, const char *name, const char *first_word,
+                                    const char *second_word, bool *second)
 {
     size_t start = reader->at;
     struct word word = read_word(reader);
-    if (word_is(word, "refuse")) {
-        *on_full = WEIR_ON_FULL_REFUSE;
+    *second = word_is(word, second_word);
+    if (*second || word_is(word, first_word)) {
         return WEIR_OK;
     }
-    if (word_is(word, "allow")) {
-        *on_full = WEIR_ON_FULL_ALLOW;
-        return WEIR_OK;
+    return fail(reader->error, WEIR_E_SYNTAX, start, "%s is either %s or %s", name, first_word,
+                second_word);
+}
+
+static enum weir_status read_capacity(struct reader *reader, struct weir_limit_config *config)
+{
+    reader->capacity_at = reader->at;
+    return read_micro(reader, "the capacity", 1, &config->capacity_micro);
+}
+
+static enum weir_status read_first(struct reader *reader, struct weir_limit_config *config)
+{
+    bool is_now;
+    enum weir_status status = read_choice(reader, "first", "interval", "now", &is_now);
+    config->first = is_now ? WEIR_FIRST_NOW : WEIR_FIRST_INTERVAL;
+    return status;
+}
+
+static enum weir_status read_waiting(struct reader *reader, struct weir_limit_config *config)
+{
+    size_t start = reader->at;
+    config->waiting = 0;
+    if (!next_is_digit(reader)) {
+        return expected(reader, "how many may wait");
     }
-    return fail(reader->error, WEIR_E_SYNTAX, start, "on_full is either refuse or allow");
+    for (; next_is_digit(reader); reader->at++) {
+        config->waiting = config->waiting * 10 + (uint32_t)(reader->text[reader->at] - '0');
+        if (config->waiting > WEIR_WAITING_MAX) {
+            return fail(reader->error, WEIR_E_RANGE, start, "waiting is above 1000000");
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status read_on_full(struct reader *reader, struct weir_limit_config *config)
+{
+    bool is_allow;
+    enum weir_status status = read_choice(reader, "on_full", "refuse", "allow", &is_allow);
+    config->on_full = is_allow ? WEIR_ON_FULL_ALLOW : WEIR_ON_FULL_REFUSE;
+    return status;
+}
+
+/* What may stand behind a rate. `only` is the kind that has it, or ANY_KIND. */
+struct option {
+    const char *name;
+    const char *what; // in "what is said twice"
+    int only;
+    enum weir_status (*read)(struct reader *reader, struct weir_limit_config *config);
+};
+
+enum { ANY_KIND = -1 };
+
+static const struct option OPTIONS[] = {
+    {"capacity", "the capacity", ANY_KIND, read_capacity},
+    {"first", "first", WEIR_KIND_QUEUE, read_first},
+    {"waiting", "waiting", ANY_KIND, read_waiting},
+    {"on_full", "on_full", ANY_KIND, read_on_full},
+};
+enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
+
+static size_t find_option(struct word name)
+{
+    size_t i = 0;
+    while (i < OPTION_COUNT && !word_is(name, OPTIONS[i].name)) {
+        i++;
+    }
+    return word_is(name, "burst") ? 0 : i; // an alias of the capacity
 }
 
 /* Reads one "name=value". `*seen` remembers which options stood before. */
 static enum weir_status read_option(struct reader *reader, struct weir_limit_config *config,
                                     unsigned *seen)
 {
-    enum { CAPACITY = 1, ON_FULL = 2 };
     size_t start = reader->at;
     struct word name = read_word(reader);
-    bool is_capacity = word_is(name, "capacity") || word_is(name, "burst");
-    if (!is_capacity && !word_is(name, "on_full")) {
-        return name.length == 0
-                   ? expected(reader, "an option: capacity= or on_full=")
-                   : fail(reader->error, WEIR_E_SYNTAX, start,
-                          "a limit has no option '%.*s'; one of capacity burst on_full",
-                          shown(name), name.text);
+    size_t i = find_option(name);
+    if (i == OPTION_COUNT && name.length == 0) {
+        return expected(reader, "an option: capacity=, first=, waiting= or on_full=");
+    }
+    if (i == OPTION_COUNT) {
+        return fail(reader->error, WEIR_E_SYNTAX, start,
+                    "a limit has no option '%.*s'; one of capacity burst first waiting on_full",
+                    shown(name), name.text);
+    }
+    const struct option *option = &OPTIONS[i];
+    if (option->only != ANY_KIND && (int)config->kind != option->only) {
+        return fail(reader->error, WEIR_E_SYNTAX, start, "only a queue has %s=", option->name);
     }
     if (!next_is(reader, '=')) {
         return expected(reader, "'='");
     }
     reader->at++;
-    unsigned bit = is_capacity ? CAPACITY : ON_FULL;
-    if (*seen & bit) {
-        return fail(reader->error, WEIR_E_SYNTAX, start, "%s is said twice",
-                    is_capacity ? "the capacity" : "on_full");
+    if (*seen & 1u << i) {
+        return fail(reader->error, WEIR_E_SYNTAX, start, "%s is said twice", option->what);
     }
-    *seen |= bit;
-    if (is_capacity) {
-        reader->capacity_at = reader->at;
-    }
-    return is_capacity ? read_micro(reader, "the capacity", 1, &config->capacity_micro)
-                       : read_on_full(reader, &config->on_full);
+    *seen |= 1u << i;
+    return option->read(reader, config);
 }
 
 /* Reads "kind SP", if the text starts with a letter. */
@@ -241,9 +304,11 @@ static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
         return WEIR_OK;
     }
     struct word word = read_word(reader);
-    if (!word_is(word, "bucket")) {
+    if (word_is(word, "queue")) {
+        *kind = WEIR_KIND_QUEUE;
+    } else if (!word_is(word, "bucket")) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
-                    "unknown kind '%.*s'; a limit starts with a count or with the kind: bucket",
+                    "unknown kind '%.*s'; a limit starts with a count or with a kind: bucket queue",
                     shown(word), word.text);
     }
     if (!next_is(reader, ' ')) {
@@ -273,6 +338,12 @@ static enum weir_status read_options(struct reader *reader, struct weir_limit_co
 }
 
 /* Reads everything; leaves to weir_limit_init() what only the numbers together can show. */
+/* A queue is a line itself, as long as its capacity. */
+static uint32_t usual_waiting(enum weir_kind kind)
+{
+    return kind == WEIR_KIND_QUEUE ? WEIR_WAITING_MAX : WEIR_WAITING;
+}
+
 static enum weir_status read_limit(struct reader *reader, struct weir_limit_config *config)
 {
     skip_spaces(reader);
@@ -293,6 +364,7 @@ static enum weir_status read_limit(struct reader *reader, struct weir_limit_conf
         return status;
     }
     config->capacity_micro = config->count_micro > WEIR_UNIT ? config->count_micro : WEIR_UNIT;
+    config->waiting = usual_waiting(config->kind);
     return read_options(reader, config);
 }
 
@@ -399,6 +471,7 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
     char count[32];
     char units[32] = "";
     char capacity[32];
+    char waiting[32] = "";
     uint64_t usual = phrase.count_micro > WEIR_UNIT ? phrase.count_micro : WEIR_UNIT;
     bool says_capacity = config->capacity_micro != usual;
     (void)print_micro(phrase.count_micro, count);
@@ -406,8 +479,13 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
     if (phrase.units != 1) {
         (void)snprintf(units, sizeof units, "%llu", (unsigned long long)phrase.units);
     }
-    int length = snprintf(text, size, "%s/%s%s%s%s%s", count, units, phrase.unit->name,
-                          says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
-                          config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
+    if (config->waiting != usual_waiting(config->kind)) {
+        (void)snprintf(waiting, sizeof waiting, " waiting=%u", (unsigned)config->waiting);
+    }
+    int length =
+        snprintf(text, size, "%s%s/%s%s%s%s%s%s%s", config->kind == WEIR_KIND_QUEUE ? "queue " : "",
+                 count, units, phrase.unit->name, says_capacity ? " capacity=" : "",
+                 says_capacity ? capacity : "", config->first == WEIR_FIRST_NOW ? " first=now" : "",
+                 waiting, config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
 }

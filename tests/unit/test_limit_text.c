@@ -190,11 +190,11 @@ static void test_refusals_say_where_and_why(void **state)
         {"", WEIR_E_SYNTAX, 0, "expected the count, but the text ends"},
         {"   ", WEIR_E_SYNTAX, 3, "expected the count, but the text ends"},
         {"ten/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'ten'; a limit starts with a count or with the kind: bucket"},
+         "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue"},
         {"window 25/5s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'window'; a limit starts with a count or with the kind: bucket"},
+         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue"},
         {"Bucket 1/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'Bucket'; a limit starts with a count or with the kind: bucket"},
+         "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue"},
         {"bucket", WEIR_E_SYNTAX, 6, "expected a space and a count, but the text ends"},
         {"bucket10/s", WEIR_E_SYNTAX, 6, "expected a space and a count, not '1'"},
         {"bucket ", WEIR_E_SYNTAX, 7, "expected the count, but the text ends"},
@@ -219,9 +219,10 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s,20/min", WEIR_E_SYNTAX, 4, "expected a space or the end, not ','"},
         {"10/s\tcapacity=5", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0x09"},
         {"10/s\xff", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0xff"},
-        {"10/s =5", WEIR_E_SYNTAX, 5, "expected an option: capacity= or on_full=, not '='"},
+        {"10/s =5", WEIR_E_SYNTAX, 5,
+         "expected an option: capacity=, first=, waiting= or on_full=, not '='"},
         {"10/s size=5", WEIR_E_SYNTAX, 5,
-         "a limit has no option 'size'; one of capacity burst on_full"},
+         "a limit has no option 'size'; one of capacity burst first waiting on_full"},
         {"10/s capacity", WEIR_E_SYNTAX, 13, "expected '=', but the text ends"},
         {"10/s capacity =5", WEIR_E_SYNTAX, 13, "expected '=', not ' '"},
         {"10/s capacity=", WEIR_E_SYNTAX, 14, "expected the capacity, but the text ends"},
@@ -243,8 +244,8 @@ static void test_a_long_word_is_shown_in_part(void **state)
     (void)state;
     struct refusal refusal = {
         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz 1/s", WEIR_E_SYNTAX, 0,
-        "unknown kind 'abcdefghijklmnopqrstuvwxyzabcdef'; a limit starts with a count or with the"
-        " kind: bucket"};
+        "unknown kind 'abcdefghijklmnopqrstuvwxyzabcdef'; a limit starts with a count or with a"
+        " kind: bucket queue"};
     assert_refused(&refusal);
 }
 

@@ -35,6 +35,8 @@ extern "C" {
 #define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
 #define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
 #define WEIR_FILE_BYTES       (UINT64_C(16) << 20)  /* a new file, unless said */
+#define WEIR_JITTER_NS        UINT64_C(5000000)     /* how late an egress may be and nothing move */
+#define WEIR_WAITING_ALL      UINT64_C(100000) /* who may wait at once in all lines, unless said */
 
 struct weir_limiter;
 
@@ -43,6 +45,7 @@ struct weir_limiter;
  *                 what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to whole stripes.
  *                 An idle limiter is small; from 64 MiB on private memory comes in huge pages of 2 MiB
  *                 where the kernel has them, so that about a thousand keys touch most of it.
+ *   waiting_max   how many may stand in line at once, in all lines together; 0 means WEIR_WAITING_ALL
  *   seed          of the keyed hash; all zeroes means one from the operating system. Give one only
  *                 for tests: whoever knows it can make keys collide. A file keeps the one it was made
  *                 with.
@@ -66,6 +69,7 @@ struct weir_limiter;
  * was charged since then. With flush=10s one take every 10 s waits until all of it is on the disk. */
 struct weir_limiter_config {
     uint64_t memory_bytes;
+    uint64_t waiting_max;
     uint64_t seed[2];
     const char *store;
     bool caller_clock;
@@ -169,6 +173,18 @@ struct weir_decision weir_limiter_refund(struct weir_limiter *limiter, const str
 struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns);
+
+/* Takes, and where that would be refused waits in line until it fits, or until `timeout_ns` have passed.
+ * First come, first served, among all threads that wait for one bucket; while they do, nobody else's take
+ * passes them. Returns at once if the wait would be in vain: the verdict is then limited, and
+ * retry_after_ns says after which time this same call would be let in; never; or error (on_full).
+ * A store that processes share keeps no lines: there the verdict is error.
+ * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
+ * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile. Not a
+ * point of cancellation: pthread_cancel() comes too late. */
+struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
+                                          const struct weir_rule *rule, const void *key,
+                                          size_t key_len, uint64_t cost_micro, uint64_t timeout_ns);
 
 /* What has happened in the table so far. */
 struct weir_limiter_stats {

@@ -9,16 +9,20 @@
 
 #include "core/bucket_math.h"
 #include "core/fail.h"
+#include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
 #include "platform/random.h"
-#include "store/store.h"
 #include "store/table/siphash.h"
 #include "store/table/table.h"
 
-struct weir_limiter {
-    struct store *store;
-    uint64_t seed[2];
-};
+void weir_limiter_close(struct weir_limiter *limiter)
+{
+    if (limiter != NULL) {
+        lines_close(limiter->lines);
+        limiter->store->ops->close(limiter->store);
+        free(limiter);
+    }
+}
 
 /* How much memory, or how large a file: by URL, by number, or by both if they agree. */
 static enum weir_status choose_bytes(struct store_url *url,
@@ -93,6 +97,13 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
         free(made);
         return status;
     }
+    bool is_private = url.kind != STORE_FILE && !url.is_shared;
+    uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
+    made->lines = is_private ? lines_open(made->store, waiting_max) : NULL;
+    if (is_private && made->lines == NULL) {
+        weir_limiter_close(made);
+        return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
+    }
     *limiter = made;
     return WEIR_OK;
 }
@@ -111,14 +122,6 @@ enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct 
 uint64_t weir_limiter_now_ns(const struct weir_limiter *limiter)
 {
     return limiter->store->ops->now_ns(limiter->store);
-}
-
-void weir_limiter_close(struct weir_limiter *limiter)
-{
-    if (limiter != NULL) {
-        limiter->store->ops->close(limiter->store);
-        free(limiter);
-    }
 }
 
 /* The two words of a rule's hash key come from the limiter's seed and what makes a bucket the same

@@ -77,6 +77,11 @@ struct service_ops {
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
     /* False while the server drains: /healthz then says so. */
     bool (*is_healthy)(struct service *service);
+    /* A take that waits up to `wait_ns` (1 or more) for its turn. False: *decision is the answer. True: the
+     * connection stands in line now; feed() then returns ENGINE_WAITING, having used the request, and
+     * the answer comes by resume(). */
+    bool (*wait)(struct service *service, const struct weir_request *request, uint64_t wait_ns,
+                 struct weir_decision *decision);
     /* The clock that stands still, and moves forwards only. NULL without --test-clock. set() and
      * advance() return false if that would be backwards or beyond WEIR_NOW_NS_MAX; both renew
      * service->now_ns. */
@@ -106,8 +111,9 @@ struct peer {
 };
 
 enum engine_state {
-    ENGINE_OPEN, // go on
-    ENGINE_CLOSE // send what is in `output`, then close
+    ENGINE_OPEN,    // go on
+    ENGINE_WAITING, // a take stands in line: send what is in `output`, and feed no more until resume()
+    ENGINE_CLOSE    // send what is in `output`, then close
 };
 
 /* The most input that a server keeps of one connection while a request is incomplete. An engine
@@ -118,6 +124,9 @@ enum { ENGINE_INPUT_BYTES_MAX = 256 * 1024 };
  * requests with large answers (INFO, /metrics) then cannot pile up. The server sends what is there
  * and feeds the rest again. */
 enum { ENGINE_OUTPUT_BYTES_PLENTY = 256 * 1024 };
+
+/* The longest wait that a client may ask for: 24 hours. */
+enum { ENGINE_WAIT_MS_MAX = 24 * 60 * 60 * 1000 };
 
 struct engine_ops {
     const char *name; // "resp", "http": as in logs and metrics
@@ -134,6 +143,11 @@ struct engine_ops {
      * Never blocks. Called again with the rest and more when more has arrived. */
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
                               struct buffer *output, size_t *used);
+
+    /* The take for which feed() returned ENGINE_WAITING is decided: appends its answer. Then the rest of
+     * the input is fed, unless this returns ENGINE_CLOSE. */
+    enum engine_state (*resume)(void *session, struct service *service,
+                                const struct weir_decision *decision, struct buffer *output);
 
     /* The memory that a session holds beside itself, for the server's bounds. NULL: always none. */
     size_t (*held_bytes)(const void *session);

@@ -82,6 +82,7 @@ static bool connection_valid(const struct connection *connection)
 {
     return connection->fd >= 0 && connection->wait < WAIT_COUNT
            && (connection->output != NULL) == (connection->wait == WAIT_WRITE)
+           && (connection->waiting != NULL || connection->wait != WAIT_LINE)
            && connection->output_at <= connection->output_len
            && connection->input_len <= connection->input_capacity
            && (connection->input_len > 0 || !connection->is_unread);
@@ -160,6 +161,9 @@ static void close_now(struct worker *worker, struct connection *connection,
                       enum close_reason reason)
 {
     log_close(worker, connection, reason);
+    if (connection->waiting != NULL) {
+        waiting_end(worker, connection);
+    }
     connection->engine->close(connection->session);
     (void)close(connection->fd); // leaves the poller by itself
     connection->fd = -1;
@@ -206,21 +210,22 @@ static void throw_input_away(struct worker *worker, struct connection *connectio
 
 /* ---- sending ---- */
 
-/* Keeps what the socket did not take. */
+/* Keeps what the socket did not take, behind what it had not taken before. */
 static bool keep_output(struct worker *worker, struct connection *connection, size_t sent)
 {
     struct buffer *output = &worker->output;
     size_t rest = output->length - sent;
-    char *copy = malloc(rest);
+    size_t before = connection->output_len;
+    char *copy = realloc(connection->output, before + rest);
     if (copy == NULL) {
         return false;
     }
-    memcpy(copy, output->at + sent, rest);
-    count_buffers(worker, 0, rest);
+    memcpy(copy + before, output->at + sent, rest);
+    count_buffers(worker, before, before + rest);
     connection->output = copy;
-    connection->output_at = 0;
-    connection->output_len = rest;
-    return poller_await_writable(&worker->poller, connection->fd, &connection->source);
+    connection->output_len = before + rest;
+    return before > 0 // it is awaited already
+           || poller_await_writable(&worker->poller, connection->fd, &connection->source);
 }
 
 /* Sends the answers of this batch with one write. False if the connection had to be closed. */
@@ -228,6 +233,13 @@ static bool send_answers(struct worker *worker, struct connection *connection)
 {
     struct buffer *output = &worker->output;
     if (output->length == 0) {
+        return true;
+    }
+    if (connection->output != NULL) { // while it waited, the socket was full
+        if (!keep_output(worker, connection, 0)) {
+            close_now(worker, connection, CLOSE_ERROR);
+            return false;
+        }
         return true;
     }
     ssize_t sent = send(connection->fd, output->at, output->length, MSG_NOSIGNAL);
@@ -358,7 +370,8 @@ static enum wait idle_wait(const struct connection *connection)
 /* What it waits for from now on. `used`: whether a request was answered in this turn. */
 static void settle(struct worker *worker, struct connection *connection, bool used, bool is_more)
 {
-    if (worker->is_draining && !connection->is_unread && !is_more && !connection->is_ending) {
+    if (worker->is_draining && !connection->is_unread && !is_more && !connection->is_ending
+        && connection->waiting == NULL) {
         connection->is_ending = true; // all that had arrived is answered
         connection->reason = CLOSE_DRAIN;
     }
@@ -373,31 +386,26 @@ static void settle(struct worker *worker, struct connection *connection, bool us
         return;
     }
     enum wait wait = connection->input_len > 0 ? WAIT_REQUEST : idle_wait(connection);
+    if (connection->waiting != NULL) {
+        wait = WAIT_LINE;
+    }
     if (wait != connection->wait || (wait == WAIT_REQUEST && used)) {
         wait_for(worker, connection, wait);
     }
-    if (is_more || connection->is_unread) {
+    if (is_more || (connection->is_unread && connection->waiting == NULL)) {
         run_again_later(worker, connection);
     }
 }
 
-/* Feeds the engine, and sends what it answers. */
-static void answer(struct worker *worker, struct connection *connection, struct bytes input,
-                   bool is_more)
+/* What an engine has left behind: its state, what it answers, and the input that it is not done with. */
+static void conclude(struct worker *worker, struct connection *connection, enum engine_state state,
+                     struct bytes rest, bool used, bool is_more)
 {
-    struct service *service = &worker->service;
-    if (worker->server->options.test_clock) {
-        service->now_ns = test_clock_now_ns(&worker->server->test_clock);
-    }
-    size_t used = 0;
-    enum engine_state state =
-        connection->engine->feed(connection->session, service, input, &worker->output, &used);
-    assert(used <= input.length);
-    count_held(worker, connection, false);
-
-    struct bytes rest = {input.at + used, input.length - used};
-    /* An engine that stopped because there was plenty to send has more to say to the same input. */
-    bool is_plenty = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY;
+    /* An engine that stopped because there was plenty to send has more to say to the same input; one
+     * whose take waits, or has just waited, has not looked at it. */
+    bool is_unread = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY || state == ENGINE_WAITING
+                     || connection->has_waited;
+    connection->has_waited = false;
     if (state == ENGINE_CLOSE) {
         connection->is_ending = true;
         connection->reason = CLOSE_PROTOCOL;
@@ -405,12 +413,12 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     }
     if (worker->output.failed) {
         close_now(worker, connection, CLOSE_OUTPUT_MAX);
-    } else if (rest.length > ENGINE_INPUT_BYTES_MAX && !is_plenty) {
+    } else if (rest.length > ENGINE_INPUT_BYTES_MAX && !is_unread) {
         close_now(worker, connection, CLOSE_INPUT_MAX);
     } else if (!keep_input(worker, connection, rest)) {
         close_now(worker, connection, CLOSE_ERROR);
     } else {
-        connection->is_unread = is_plenty && rest.length > 0;
+        connection->is_unread = is_unread && rest.length > 0;
         if (send_answers(worker, connection)) {
             /* Relaxed: a bound, see state.h. */
             if ((connection->output != NULL || connection->input != NULL
@@ -419,11 +427,59 @@ static void answer(struct worker *worker, struct connection *connection, struct 
                        > worker->server->options.buffers_bytes_max) {
                 close_now(worker, connection, CLOSE_BUFFERS_MAX);
             } else {
-                settle(worker, connection, used > 0, is_more);
+                settle(worker, connection, used, is_more);
             }
         }
     }
     reset_output(worker);
+}
+
+static void renew_test_clock(struct worker *worker)
+{
+    if (worker->server->options.test_clock) {
+        worker->service.now_ns = test_clock_now_ns(&worker->server->test_clock);
+    }
+}
+
+/* Feeds the engine, and sends what it answers. */
+static void answer(struct worker *worker, struct connection *connection, struct bytes input,
+                   bool is_more)
+{
+    renew_test_clock(worker);
+    size_t used = 0;
+    worker->running = connection;
+    enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
+                                                       &worker->output, &used);
+    assert(used <= input.length);
+    assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
+    count_held(worker, connection, false);
+    struct bytes rest = {input.at + used, input.length - used};
+    conclude(worker, connection, state, rest, used > 0, is_more);
+}
+
+void connection_resume(struct worker *worker, struct connection *connection,
+                       const struct weir_decision *decision)
+{
+    assert(connection->waiting == NULL);
+    renew_test_clock(worker);
+    enum engine_state state = connection->engine->resume(connection->session, &worker->service,
+                                                         decision, &worker->output);
+    count_held(worker, connection, false);
+    struct bytes rest = {connection->input, connection->input_len};
+    connection->has_waited = true;
+    conclude(worker, connection, state, rest, true, true); // what came meanwhile is unread, too
+}
+
+/* Something has happened to a connection that stands in line: it reads nothing there. */
+static void stand(struct worker *worker, struct connection *connection)
+{
+    if (connection->is_hangup) {
+        close_now(worker, connection, CLOSE_CLIENT);
+    } else if (worker->is_draining) {
+        waiting_fail(worker, connection);
+    } else {
+        settle(worker, connection, false, false);
+    }
 }
 
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup)
@@ -441,6 +497,10 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
         return;
     }
     connection->is_hangup = connection->is_hangup || is_hangup;
+    if (connection->waiting != NULL) {
+        stand(worker, connection);
+        return;
+    }
     bool is_more = connection->is_hangup; // the end of the stream is behind the bytes
     struct bytes input = {connection->input, connection->input_len};
     if (connection->is_unread) {

@@ -30,7 +30,8 @@ struct connection {
     size_t input_len, input_capacity;
     char *output; // what the socket did not take, from output_at on
     size_t output_at, output_len;
-    size_t held_bytes; // of the session, as counted
+    size_t held_bytes;       // of the session, as counted
+    struct waiting *waiting; // its place in line; NULL: none
 
     uint8_t wait;     // enum wait
     uint8_t reason;   // enum close_reason, once is_ending
@@ -38,6 +39,7 @@ struct connection {
     bool is_unread;   // `input` may hold complete requests: feed before reading
     bool is_hangup;   // the other end will send no more: there is no second edge for that
     bool is_again;    // on the again-list
+    bool has_waited;  // what is in `input` came while it stood in line
     bool has_address; // counted in server->addresses
     uint8_t address[16];
 
@@ -55,6 +57,11 @@ void connection_reject(struct worker *worker, const struct engine_ops *engine, i
 
 /* One turn: send what waits, read once, answer, write once. May free the connection. */
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup);
+
+/* The take for which it waited is decided: answers, and goes on with what it asked behind that. May free
+ * the connection. */
+void connection_resume(struct worker *worker, struct connection *connection,
+                       const struct weir_decision *decision);
 
 /* The turn of those that had more to do. True if some still have. */
 bool connection_run_again(struct worker *worker);

@@ -24,6 +24,7 @@ const char OPTIONS_HELP_TEXT[] =
 "      --threads N            workers                                               [the processors]\n"
 "      --max-connections N    at once                                     [limit of open files - 32]\n"
 "      --max-connections-per-address N                                                    [no limit]\n"
+"      --max-waiting N        in line, for all buckets together                             [100000]\n"
 "      --output-max SIZE      waiting to be sent, per connection                               [16M]\n"
 "      --buffers-max SIZE     waiting, both ways, of all connections together                 [256M]\n"
 "\n"

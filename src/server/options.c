@@ -21,6 +21,7 @@ enum {
     OPTION_THREADS,
     OPTION_CONNECTIONS,
     OPTION_CONNECTIONS_PER_ADDRESS,
+    OPTION_WAITING,
     OPTION_OUTPUT,
     OPTION_BUFFERS,
     OPTION_HEADER_TIMEOUT,
@@ -48,6 +49,7 @@ static const struct option LONG_OPTIONS[] = {
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"max-connections", required_argument, NULL, OPTION_CONNECTIONS},
     {"max-connections-per-address", required_argument, NULL, OPTION_CONNECTIONS_PER_ADDRESS},
+    {"max-waiting", required_argument, NULL, OPTION_WAITING},
     {"output-max", required_argument, NULL, OPTION_OUTPUT},
     {"buffers-max", required_argument, NULL, OPTION_BUFFERS},
     {"header-timeout", required_argument, NULL, OPTION_HEADER_TIMEOUT},
@@ -235,6 +237,9 @@ static const char *apply_bound(struct options *options, int option, const char *
     case OPTION_CONNECTIONS_PER_ADDRESS:
         return set_count(&options->connections_per_address_max, text, connections_max,
                          connections_range);
+    case OPTION_WAITING:
+        return set_count(&options->waiting_max, text, WAITING_COUNT_MAX,
+                         "a whole number from 1 to 10000000");
     case OPTION_OUTPUT:
         return set_bytes(&options->output_bytes_max, text, 1 << 16, bytes_max, bytes_range);
     default: return set_bytes(&options->buffers_bytes_max, text, 1 << 16, bytes_max, bytes_range);
@@ -351,6 +356,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
         .memory_bytes = WEIR_MEMORY_BYTES,
         .output_bytes_max = 16 << 20,
         .buffers_bytes_max = 256 << 20,
+        .waiting_max = WEIR_WAITING_ALL,
         .header_timeout_ns = SECONDS_NS(10),
         .idle_timeout_ns = {[PROTOCOL_RESP] = 0, [PROTOCOL_HTTP] = SECONDS_NS(75)},
         .write_timeout_ns = SECONDS_NS(30),

@@ -16,6 +16,7 @@
 enum {
     LISTEN_OPTION_COUNT_MAX = 16, // addresses on the command line
     THREAD_COUNT_MAX = 256,
+    WAITING_COUNT_MAX = 10000000,
     REDIS_VERSION_BYTES_MAX = 32,
     OPTIONS_MESSAGE_BYTES_MAX = 512
 };
@@ -38,6 +39,7 @@ struct options {
 
     uint64_t connections_max;             // 0: what the limit on open files allows
     uint64_t connections_per_address_max; // 0: no limit of its own
+    uint64_t waiting_max;                 // how many may stand in line, in all
     uint64_t output_bytes_max;            // per connection
     uint64_t buffers_bytes_max;           // what all connections together have waiting
     uint64_t header_timeout_ns;           // 0, for these four: never

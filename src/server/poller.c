@@ -26,6 +26,12 @@ bool poller_add_wake(struct poller *poller, int fd, struct source *source)
     return control(poller, EPOLL_CTL_ADD, fd, EPOLLIN, source);
 }
 
+/* Edge-triggered: every time that it fires is an event, whether it is read or not. */
+bool poller_add_timer(struct poller *poller, int fd, struct source *source)
+{
+    return control(poller, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, source);
+}
+
 bool poller_add_listener(struct poller *poller, int fd, struct source *source, bool is_shared)
 {
     uint32_t events = EPOLLIN | (is_shared ? EPOLLEXCLUSIVE : 0); // wake one worker, not all

@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 
 /* What an event is about: the first member of listeners, connections and wake-ups. */
-enum source_kind { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONNECTION };
+enum source_kind { SOURCE_WAKE, SOURCE_TIMER, SOURCE_LISTENER, SOURCE_CONNECTION };
 
 struct source {
     enum source_kind kind;
@@ -34,6 +34,7 @@ struct poller {
 bool poller_open(struct poller *poller);
 
 bool poller_add_wake(struct poller *poller, int fd, struct source *source);
+bool poller_add_timer(struct poller *poller, int fd, struct source *source); // need not be read
 bool poller_add_listener(struct poller *poller, int fd, struct source *source, bool is_shared);
 bool poller_add_connection(struct poller *poller, int fd, struct source *source);
 void poller_remove(struct poller *poller, int fd);

@@ -162,7 +162,8 @@ static void choose_connections_max(struct server *server, uint64_t fd_limit)
 
 static bool open_limiter(struct server *server)
 {
-    struct weir_limiter_config config = {.memory_bytes = server->options.memory_bytes};
+    struct weir_limiter_config config = {.memory_bytes = server->options.memory_bytes,
+                                         .waiting_max = server->options.waiting_max};
     struct weir_error error;
     if (weir_limiter_open(&server->limiter, &config, &error) != WEIR_OK) {
         (void)fprintf(stderr, "weir serve: --memory: %s\n", error.message);

@@ -23,10 +23,17 @@ static bool is_healthy(struct service *service)
     return !server_is_draining(worker_of(service)->server);
 }
 
+static bool wait_in_line(struct service *service, const struct weir_request *request,
+                         uint64_t wait_ns, struct weir_decision *decision)
+{
+    struct worker *worker = worker_of(service);
+    return waiting_begin(worker, worker->running, request, wait_ns, decision);
+}
+
 static bool set_clock(struct service *service, uint64_t now_ns)
 {
     struct worker *worker = worker_of(service);
-    bool moved = test_clock_set(&worker->server->test_clock, now_ns);
+    bool moved = waiting_set_clock(worker, now_ns);
     worker_renew_clock(worker);
     return moved;
 }
@@ -34,16 +41,19 @@ static bool set_clock(struct service *service, uint64_t now_ns)
 static bool advance_clock(struct service *service, uint64_t by_ns)
 {
     struct worker *worker = worker_of(service);
-    bool moved = test_clock_advance(&worker->server->test_clock, by_ns);
+    bool moved = waiting_advance_clock(worker, by_ns);
     worker_renew_clock(worker);
     return moved;
 }
 
-const struct service_ops SERVICE_OPS = {
-    .write_metrics = write_metrics, .write_info = write_info, .is_healthy = is_healthy};
+const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
+                                        .write_info = write_info,
+                                        .is_healthy = is_healthy,
+                                        .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
                                                    .is_healthy = is_healthy,
+                                                   .wait = wait_in_line,
                                                    .test_clock_set = set_clock,
                                                    .test_clock_advance = advance_clock};

@@ -37,16 +37,4 @@ static inline bool test_clock_set(struct test_clock *clock, uint64_t now_ns)
     return true;
 }
 
-static inline bool test_clock_advance(struct test_clock *clock, uint64_t by_ns)
-{
-    uint64_t before = test_clock_now_ns(clock);
-    do {
-        if (by_ns > WEIR_NOW_NS_MAX - before) {
-            return false;
-        }
-    } while (!atomic_compare_exchange_strong_explicit(&clock->now_ns, &before, before + by_ns,
-                                                      memory_order_seq_cst, memory_order_seq_cst));
-    return true;
-}
-
 #endif

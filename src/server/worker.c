@@ -242,6 +242,7 @@ static void handle_event(struct worker *worker, struct source *source, bool is_h
         }
         take_handovers(worker);
         break;
+    case SOURCE_TIMER: waiting_run(worker); break;
     }
 }
 
@@ -291,19 +292,22 @@ static int turn(struct worker *worker, int timeout_ms)
         handle_event(worker, poller_source(&worker->poller, i),
                      poller_is_hangup(&worker->poller, i));
     }
-    bool is_again = connection_run_again(worker);
+    (void)connection_run_again(worker);
     if (!worker->is_draining && server_is_draining(worker->server)) {
         begin_draining(worker);
-        is_again = worker->again_first != NULL;
     }
     resume_accepting(worker);
     uint64_t expiry_ns = connection_expire(worker);
+    if (worker->server->options.test_clock) {
+        waiting_run(worker); // its timer is never set
+    }
+    waiting_deliver(worker);
     uint64_t turns = worker->stats.turns;
     counter_add(&worker->stats.turns, 1);
     if (turns % TURN_SAMPLE_COUNT == 0) {
         histogram_record(worker->turns, weir_clock_now_ns() - started_ns);
     }
-    return wait_ms(worker, is_again || worker->again_first != NULL, expiry_ns);
+    return wait_ms(worker, worker->again_first != NULL, expiry_ns);
 }
 
 static void *run(void *argument)
@@ -344,7 +348,7 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     worker->server = server;
     worker->index = index;
     worker->wake_source.kind = SOURCE_WAKE;
-    worker->wake_fd = worker->spare_fd = worker->poller.fd = -1;
+    worker->wake_fd = worker->spare_fd = worker->poller.fd = worker->agenda.timer_fd = -1;
     worker->timeouts_ns[WAIT_RESP_IDLE] = options->idle_timeout_ns[PROTOCOL_RESP];
     worker->timeouts_ns[WAIT_HTTP_IDLE] = options->idle_timeout_ns[PROTOCOL_HTTP];
     worker->timeouts_ns[WAIT_REQUEST] = options->header_timeout_ns;
@@ -369,7 +373,10 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     read_clock(worker);
     return service->rules != NULL && worker->input != NULL && worker->turns != NULL
            && worker->clock_ages != NULL && worker->handovers != NULL && worker->wake_fd >= 0
-           && open_scratch(worker) && poller_open(&worker->poller)
+           && open_scratch(worker) && agenda_open(&worker->agenda, worker->service.now_ns)
+           && poller_open(&worker->poller)
+           && poller_add_timer(&worker->poller, worker->agenda.timer_fd,
+                               &worker->agenda.timer_source)
            && poller_add_wake(&worker->poller, worker->wake_fd, &worker->wake_source)
            && watch_listeners(worker);
 }
@@ -410,6 +417,7 @@ void worker_close(struct worker *worker)
     if (worker->service.rules != NULL) {
         rule_cache_close(worker->service.rules);
     }
+    agenda_close(&worker->agenda);
     buffer_fini(&worker->output);
     free(worker->input);
     free(worker->turns);

@@ -17,6 +17,7 @@
 #include "protocol/engine.h"
 #include "server/poller.h"
 #include "server/state.h"
+#include "server/waiting.h"
 #include "sync/histogram.h"
 
 enum {
@@ -76,6 +77,7 @@ enum wait {
     WAIT_HTTP_IDLE,
     WAIT_REQUEST, // the rest of a request
     WAIT_WRITE,   // room in the socket
+    WAIT_LINE,    // its turn: a take that waits
     WAIT_LINGER,  // the other end to close
     WAIT_COUNT
 };
@@ -116,6 +118,8 @@ struct worker {
     struct buffer output; // the answers of the batch at hand
     struct connection_list lists[WAIT_COUNT];
     struct connection *again_first, *again_last;
+    struct connection *running; // whose input is being fed
+    struct agenda agenda;       // of its connections that stand in line
 
     pthread_mutex_t handover_mutex; // of the two below: others append, this worker takes
     struct handover *handovers;

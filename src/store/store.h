@@ -8,9 +8,35 @@
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
+#include "core/bucket_math.h"
 #include "weir/limiter.h"
 
 struct store;
+
+/* Who keeps the lines in which people stand for the buckets of a store (limiter/lines.h). A bucket for
+ * which somebody waits is marked, so that nobody overtakes: whoever comes upon the mark asks here. */
+struct line_keeper {
+    /* A request that may not pass by those who wait has met a marked bucket. Decides it; or returns
+     * false, if nobody waits any longer: then the mark has gone too, and the store looks again. */
+    bool (*meet)(struct line_keeper *keeper, const struct weir_request *request, uint64_t id,
+                 uint64_t now_ns, struct weir_decision *decision);
+};
+
+/* What the keeper says beside the question.
+ *   patience_ns        a take that may go only later than this is refused
+ *   stays_if_allowed,  whether the bucket is marked afterwards
+ *   stays_if_refused */
+struct line_terms {
+    uint64_t patience_ns;
+    bool stays_if_allowed;
+    bool stays_if_refused;
+};
+
+/* How far a line moves: first earlier, then later. */
+struct line_move {
+    struct span earlier, later;
+    bool stays; // marked afterwards
+};
 
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
@@ -23,6 +49,20 @@ struct store_ops {
     /* WEIR_OK, or why every decision fails in this process. */
     enum weir_status (*status)(const struct store *store);
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
+
+    /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal
+     * ids are the same bucket. */
+    uint64_t (*id)(const struct store *store, const struct weir_request *request);
+
+    /* As decide(), but does not look whether the bucket is marked, and marks it as the terms say. The
+     * verdict is WEIR_FAILED where the store has no room for the bucket. */
+    struct outcome (*decide_in_line)(struct store *store, const struct weir_request *request,
+                                     uint64_t id, const struct line_terms *terms, uint64_t now_ns);
+
+    /* Moves the moment at which a marked bucket is empty, though not to before now. */
+    void (*move_line)(struct store *store, const struct weir_limit *limit, uint64_t id,
+                      const struct line_move *move, uint64_t now_ns);
+
     void (*close)(struct store *store);
 };
 
@@ -32,6 +72,7 @@ struct store_ops {
 /* First member of every store. */
 struct store {
     const struct store_ops *ops;
+    struct line_keeper *keeper; // NULL: nobody can wait here
 };
 
 #endif

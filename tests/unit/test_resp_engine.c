@@ -133,15 +133,29 @@ static void test_says_what_is_wrong_and_where(void **state)
     assert_answer("WEIR.TAKE k 10/s COST 1.2345678\n",
                   "-ERR invalid cost at byte 8: the cost has more than six places after the "
                   "point\r\n");
-    assert_answer("WEIR.TAKE k 10/s COST\n",
+    assert_answer("WEIR.CANTAKE k 10/s WAIT 5\n",
                   "-ERR syntax error: after the limit comes nothing or COST and a number\r\n");
-    assert_answer("WEIR.TAKE k 10/s WAIT 5\n",
-                  "-ERR syntax error: after the limit comes nothing or COST and a number\r\n");
+    static const char *const wrong[] = {"COST", "WAIT", "WAIT 5 WAIT 5", "COST 1 COST 1",
+                                        "PATIENCE 5"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char command[64];
+        (void)snprintf(command, sizeof command, "WEIR.TAKE k 10/s %s\n", wrong[i]);
+        assert_answer(command, "-ERR syntax error: after the limit comes nothing or COST and a "
+                               "number, or WAIT and milliseconds, each once\r\n");
+    }
+    static const char *const absurd[] = {"-1",      "86400001", "1.5",
+                                         "forever", "1e3",      "99999999999999999999"};
+    for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; i++) {
+        char command[64];
+        (void)snprintf(command, sizeof command, "WEIR.TAKE k 10/s WAIT %s\n", absurd[i]);
+        assert_answer(command, "-ERR invalid wait: WAIT takes 0 to 86400000 whole milliseconds "
+                               "(24 hours)\r\n");
+    }
     assert_answer("WEIR.TAKE \"\" 10/s\n", "-ERR the key must be 1 to 65535 bytes, not 0\r\n");
     assert_answer("WEIR.TAKE k\n", "-ERR wrong number of arguments for 'weir.take' command\r\n");
     assert_answer("WEIR.SHOW k 1/s COST 1\n",
                   "-ERR wrong number of arguments for 'weir.show' command\r\n");
-    assert_int_equal(world.counters.bad_requests[PROTOCOL_RESP], 9);
+    assert_int_equal(world.counters.bad_requests[PROTOCOL_RESP], 19);
 }
 
 static void test_bounds_the_key(void **state)

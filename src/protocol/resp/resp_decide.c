@@ -147,19 +147,14 @@ static bool read_limit(struct resp_call *call, struct bytes text)
     return true;
 }
 
-/* Reads what follows the limit. */
-static bool read_cost(struct resp_call *call, uint64_t *cost_micro)
+/* What may follow the limit. */
+struct terms {
+    uint64_t cost_micro;
+    uint64_t wait_ns;
+};
+
+static bool read_cost(struct resp_call *call, struct bytes text, uint64_t *cost_micro)
 {
-    size_t arg_count = call->command->arg_count;
-    *cost_micro = WEIR_UNIT;
-    if (arg_count == 3) {
-        return true;
-    }
-    if (arg_count != 5 || !resp_word_is(resp_arg(call, 3), "cost")) {
-        resp_fail(call, "ERR syntax error: after the limit comes nothing or COST and a number");
-        return false;
-    }
-    struct bytes text = resp_arg(call, 4);
     struct weir_error error;
     if (weir_cost_parse(cost_micro, text.at, text.length, &error) != WEIR_OK) {
         resp_fail(call, "ERR invalid cost at byte %zu: %s", error.offset, error.message);
@@ -168,20 +163,95 @@ static bool read_cost(struct resp_call *call, uint64_t *cost_micro)
     return true;
 }
 
+static bool read_wait(struct resp_call *call, struct bytes text, uint64_t *wait_ns)
+{
+    int64_t wait_ms;
+    if (!resp_read_integer(text, &wait_ms) || wait_ms < 0 || wait_ms > ENGINE_WAIT_MS_MAX) {
+        resp_fail(call, "ERR invalid wait: WAIT takes 0 to %d whole milliseconds (24 hours)",
+                  ENGINE_WAIT_MS_MAX);
+        return false;
+    }
+    *wait_ns = (uint64_t)wait_ms * 1000000;
+    return true;
+}
+
+/* Reads what follows the limit: COST and a number, and where `may_wait` WAIT and a number, in any order. */
+static bool read_terms(struct resp_call *call, bool may_wait, struct terms *terms)
+{
+    bool has_cost = false;
+    bool has_wait = false;
+    *terms = (struct terms){.cost_micro = WEIR_UNIT};
+    for (size_t i = 3; i < call->command->arg_count; i += 2) {
+        bool is_cost = resp_word_is(resp_arg(call, i), "cost") && !has_cost;
+        bool is_wait = may_wait && resp_word_is(resp_arg(call, i), "wait") && !has_wait;
+        if ((!is_cost && !is_wait) || i + 1 == call->command->arg_count) {
+            resp_fail(call,
+                      "ERR syntax error: after the limit comes nothing or COST and a number%s",
+                      may_wait ? ", or WAIT and milliseconds, each once" : "");
+            return false;
+        }
+        struct bytes text = resp_arg(call, i + 1);
+        if (!(is_cost ? read_cost(call, text, &terms->cost_micro)
+                      : read_wait(call, text, &terms->wait_ns))) {
+            return false;
+        }
+        has_cost = has_cost || is_cost;
+        has_wait = has_wait || is_wait;
+    }
+    return true;
+}
+
+bool resp_is_wait(const struct resp_command *command)
+{
+    for (size_t i = 3; i < command->arg_count; i += 2) {
+        if (resp_word_is(command->args[i], "wait")) {
+            return resp_word_is(command->args[0], "weir.take");
+        }
+    }
+    return false;
+}
+
 static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
                           enum resp_answer answer)
 {
     struct bytes key = resp_arg(call, 1);
-    uint64_t cost_micro;
+    struct terms terms;
     if (check_key(call, key) && read_limit(call, resp_arg(call, 2))
-        && read_cost(call, &cost_micro)) {
-        ask(call, operation, key, cost_micro, answer);
+        && read_terms(call, false, &terms)) {
+        ask(call, operation, key, terms.cost_micro, answer);
+    }
+}
+
+/* Decides what came before, and this take: now, or when its turn has come. */
+static void wait_for_turn(struct resp_call *call, struct bytes key, const struct terms *terms)
+{
+    struct weir_rule rule = call->batch->rules[call->batch->rule_count - 1];
+    resp_flush(call->batch, call->service, call->output);
+    struct weir_request request = {.rule = &rule,
+                                   .key = key.at,
+                                   .key_len = key.length,
+                                   .cost_micro = terms->cost_micro,
+                                   .operation = WEIR_TAKE};
+    struct weir_decision decision;
+    call->waits = call->service->ops->wait(call->service, &request, terms->wait_ns, &decision);
+    if (!call->waits) {
+        resp_answer_wait(call->session, call->service, &decision, call->output);
     }
 }
 
 void resp_take(struct resp_call *call)
 {
-    ask_with_cost(call, WEIR_TAKE, RESP_ANSWER_DECISION);
+    struct bytes key = resp_arg(call, 1);
+    struct terms terms;
+    if (!check_key(call, key) || !read_limit(call, resp_arg(call, 2))
+        || !read_terms(call, true, &terms)) {
+        return;
+    }
+    if (terms.wait_ns == 0) {
+        ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+    } else {
+        wait_for_turn(call, key, &terms);
+    }
 }
 
 void resp_can_take(struct resp_call *call)
@@ -309,6 +379,17 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
     }
     return to;
+}
+
+void resp_answer_wait(const struct resp_session *session, struct service *service,
+                      const struct weir_decision *decision, struct buffer *output)
+{
+    counter_add(&service->counters->decisions[PROTOCOL_RESP][decision->verdict], 1);
+    char *start = buffer_reserve(output, RESP_ANSWER_BYTES_MAX);
+    if (start != NULL) {
+        char *to = put_decision(put_header(start, session->version, 6), session->version, decision);
+        output->length += (size_t)(to - start);
+    }
 }
 
 static void count_decisions(struct counters *counters, const struct resp_batch *batch)

@@ -291,6 +291,9 @@ static enum engine_state run(struct resp_call *call)
         counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
     }
     resp_call_command(call);
+    if (call->waits) {
+        return ENGINE_WAITING;
+    }
     return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
 }
 
@@ -332,6 +335,13 @@ static enum engine_state session_feed(void *memory, struct service *service, str
     return state;
 }
 
+static enum engine_state session_resume(void *memory, struct service *service,
+                                        const struct weir_decision *decision, struct buffer *output)
+{
+    resp_answer_wait(memory, service, decision, output);
+    return ENGINE_OPEN;
+}
+
 const struct engine_ops RESP_ENGINE = {
     .name = "resp",
     .protocol = PROTOCOL_RESP,
@@ -339,6 +349,7 @@ const struct engine_ops RESP_ENGINE = {
     .scratch_bytes = sizeof(struct resp_batch),
     .open = session_open,
     .feed = session_feed,
+    .resume = session_resume,
     .held_bytes = session_bytes,
     .close = session_close,
 };

@@ -86,6 +86,7 @@ struct resp_call {
     bool only_checks; // a handler with subcommands looks for one, and does not call it
     bool has_failed;  // set by resp_fail()
     bool closes;      // set by a handler: answer, then close
+    bool waits;       // set by a handler: the answer comes by resume()
     bool is_paused;   // set by EXEC: there is plenty to send first, then call it again
 };
 
@@ -104,6 +105,13 @@ void resp_fill(struct resp_call *call);
 void resp_refund(struct resp_call *call);
 void resp_show(struct resp_call *call);
 void resp_reset_bucket(struct resp_call *call);
+
+/* Writes the answer to the take for which this connection stood in line. */
+void resp_answer_wait(const struct resp_session *session, struct service *service,
+                      const struct weir_decision *decision, struct buffer *output);
+
+/* True if the command is a take that would wait. */
+bool resp_is_wait(const struct resp_command *command);
 
 /* Decides what has gathered, writes the answers, and empties the batch. */
 void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output);

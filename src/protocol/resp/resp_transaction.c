@@ -118,6 +118,9 @@ void resp_transaction_queue(struct resp_call *call, const struct resp_handler *h
     assert(transaction != NULL && !transaction->is_running && call->batch->count == 0);
     if (!check_subcommand(call, handler)) {
         resp_transaction_spoil(call->session);
+    } else if (resp_is_wait(call->command)) {
+        resp_fail(call, "ERR WAIT cannot be inside a transaction: EXEC answers at once");
+        resp_transaction_spoil(call->session);
     } else if (transaction->is_spoilt || keep(transaction, call->raw)) {
         resp_write_simple(call->output, "QUEUED");
     } else {

@@ -148,7 +148,7 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
     }
     /* Strictly drained, and above every moment it had; and never between equal owner bits. */
     return seen.empty_at_ns < since_ns && lowered_from_ns < since_ns
-           && (seen.word & BUCKET_OWNER_MASK) != owner;
+           && (seen.word & BUCKET_OWNER_MASK) != owner && (seen.word & BUCKET_LINE) == 0;
 }
 
 /* Gives the state of a drained bucket to another owner, in two swaps. False: it was used after all.
@@ -329,29 +329,37 @@ static bool changes(struct weir_bucket bucket, const struct weir_request *reques
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
 
-static void answer_failure(struct weir_decision *decision, const struct weir_limit *limit)
+/* Swaps the state that was found for the next one. False if it changed meanwhile. */
+static bool commit(const struct found *found, struct weir_bucket next)
 {
-    *decision = (struct weir_decision){.verdict = WEIR_FAILED,
-                                       .capacity = limit->capacity,
-                                       .retry_after_ns = -1,
-                                       .reset_after_ns = -1};
-}
-
-/* No slot: what the limit says about that. */
-static void answer_when_full(struct weir_decision *decision, const struct weir_limit *limit)
-{
-    if (limit->on_full == WEIR_ON_FULL_REFUSE) {
-        answer_failure(decision, limit);
-    } // otherwise it stays as it is, as if the bucket had been made
-}
-
-/* Swaps the state that was found for the outcome. False if it changed meanwhile. */
-static inline bool commit(const struct found *found, struct span moment)
-{
-    if (__builtin_expect(moment.ns < found->seen.empty_at_ns, 0)) {
+    if (__builtin_expect(next.empty_at_ns < found->seen.empty_at_ns, 0)) {
         note_lowering(found->line, found->seen);
     }
-    return cas_bucket(found->state, found->seen, bucket_with_moment(found->seen, moment));
+    return cas_bucket(found->state, found->seen, next);
+}
+
+/* Whether this request has to let those pass who wait for the bucket. Not one that charges nothing. */
+static bool heeds_line(const struct weir_request *request, const struct charge *charge)
+{
+    bool is_take = request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE;
+    bool is_answered = request->cost_micro == 0 || (is_take && charge->never);
+    return request->operation == WEIR_RESET || (request->operation != WEIR_SHOW && !is_answered);
+}
+
+/* Looks for the bucket of a request; one that is missing counts as empty since the latest reuse. What
+ * moves a state back must not move it to before that (see the contract above), so *now_ns may rise: it
+ * is read after the search, no earlier than the reuse that gave a found bucket its slot. */
+static bool find_or_assume(const struct table *table, const struct weir_request *request,
+                           uint64_t hash, uint64_t home, struct found *found, uint64_t *now_ns)
+{
+    bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
+    bool is_found = find(table, hash, home, found);
+    if (!is_found || moves_back) {
+        uint64_t reused_at_ns = latest_reuse(stripe_of(table, hash));
+        *now_ns = moves_back && *now_ns < reused_at_ns ? reused_at_ns : *now_ns;
+        found->seen = is_found ? found->seen : (struct weir_bucket){reused_at_ns, 0};
+    }
+    return is_found;
 }
 
 /* Decides wherever the bucket is, or makes one. */
@@ -360,22 +368,22 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
                                                       uint64_t hash, uint64_t home, uint64_t now_ns,
                                                       struct weir_decision *decision)
 {
-    struct stripe *stripe = stripe_of(table, hash);
     struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
     struct found found;
-    bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
     for (;;) {
-        bool is_found = find(table, hash, home, &found);
-        if (!is_found || moves_back) {
-            /* After the search: no earlier than the reuse that gave a found bucket its slot. What moves
-             * a state back must not move it to before that: see the contract above. */
-            uint64_t reused_at_ns = latest_reuse(stripe);
-            now_ns = moves_back && now_ns < reused_at_ns ? reused_at_ns : now_ns;
-            found.seen = is_found ? found.seen : (struct weir_bucket){reused_at_ns, 0};
+        bool is_found = find_or_assume(table, request, hash, home, &found, &now_ns);
+        struct line_keeper *keeper = table->store.keeper;
+        if (is_found && (found.seen.word & BUCKET_LINE) != 0 && keeper != NULL
+            && heeds_line(request, &charge)) {
+            if (keeper->meet(keeper, request, hash, now_ns, decision)) {
+                return;
+            }
+            continue; // nobody waits any longer
         }
         struct outcome outcome = apply(found.seen, request, &charge, now_ns);
         bool is_change = changes(found.seen, request, outcome);
-        if (is_found && is_change && !commit(&found, outcome.moment)) {
+        if (is_found && is_change
+            && !commit(&found, bucket_with_moment(found.seen, outcome.moment))) {
             continue; // the bucket changed meanwhile
         }
         answer(decision, request, &charge, outcome, now_ns);
@@ -383,10 +391,79 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
             return;
         }
         if (!insert(table, hash, home, now_ns)) {
-            answer_when_full(decision, &request->rule->limit);
+            if (request->rule->limit.on_full == WEIR_ON_FULL_REFUSE) {
+                bucket_answer_failed(decision, &request->rule->limit);
+            }
+            return; // otherwise the answer stays, as if the bucket had been made
+        }
+    }
+}
+
+/* For those who keep the lines. */
+
+static struct weir_bucket with_line(struct weir_bucket bucket, bool is_marked)
+{
+    bucket.word = is_marked ? bucket.word | BUCKET_LINE : bucket.word & ~BUCKET_LINE;
+    return bucket;
+}
+
+/* As apply(); a take that may go only after the patience has run out is refused. */
+static struct outcome apply_patiently(struct weir_bucket bucket, const struct weir_request *request,
+                                      const struct charge *charge, uint64_t patience_ns,
+                                      uint64_t now_ns)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct outcome outcome = apply(bucket, request, charge, now_ns);
+    if (request->operation == WEIR_TAKE && outcome.verdict == WEIR_ALLOWED
+        && bucket_delay_ns(limit, charge, outcome, now_ns) > patience_ns) {
+        return (struct outcome){WEIR_LIMITED, bucket_moment(bucket, limit)};
+    }
+    return outcome;
+}
+
+static struct outcome table_decide_in_line(struct store *store, const struct weir_request *request,
+                                           uint64_t id, const struct line_terms *terms,
+                                           uint64_t now_ns)
+{
+    struct table *table = (struct table *)store;
+    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
+    uint64_t home = table_home_of(table, id);
+    struct found found;
+    for (;;) {
+        bool is_found = find_or_assume(table, request, id, home, &found, &now_ns);
+        struct outcome outcome =
+            apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns);
+        bool stays =
+            outcome.verdict == WEIR_ALLOWED ? terms->stays_if_allowed : terms->stays_if_refused;
+        struct weir_bucket next = with_line(bucket_with_moment(found.seen, outcome.moment), stays);
+        bool is_same = next.empty_at_ns == found.seen.empty_at_ns && next.word == found.seen.word;
+        if (is_same || (is_found && commit(&found, next))) {
+            return outcome;
+        }
+        if (!is_found && !insert(table, id, home, now_ns)) {
+            bool is_refused = request->rule->limit.on_full == WEIR_ON_FULL_REFUSE;
+            return is_refused ? (struct outcome){WEIR_FAILED, outcome.moment} : outcome;
+        }
+    }
+}
+
+static void table_move_line(struct store *store, const struct weir_limit *limit, uint64_t id,
+                            const struct line_move *move, uint64_t now_ns)
+{
+    struct table *table = (struct table *)store;
+    uint64_t denominator = limit->denominator;
+    struct found found;
+    while (find(table, id, table_home_of(table, id), &found)) {
+        struct span later = span_add(bucket_moment(found.seen, limit), move->later, denominator);
+        struct span moment = span_sub_or_zero(later, move->earlier, denominator);
+        bool is_moved = span_less((struct span){0, 0}, move->later)
+                        || span_less((struct span){0, 0}, move->earlier);
+        moment = is_moved ? bucket_start(moment, now_ns) : bucket_moment(found.seen, limit);
+        if (commit(&found, with_line(bucket_with_moment(found.seen, moment), move->stays))) {
             return;
         }
     }
+    assert(false); // a marked bucket is never forgotten
 }
 
 /* What is known of a request on its way through a batch. */
@@ -534,7 +611,7 @@ static void refuse(const struct weir_request *requests, struct weir_decision *de
                    size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        answer_failure(&decisions[i], &requests[i].rule->limit);
+        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
         if (requests[i].detail != NULL) {
             *requests[i].detail = (struct weir_detail){.amount = {0}};
         }
@@ -557,6 +634,12 @@ static void table_decide(struct store *store, const struct weir_request *request
         size_t some = count - at < TABLE_BATCH ? count - at : TABLE_BATCH;
         decide_batch(table, requests + at, decisions + at, some, &now_ns);
     }
+}
+
+static uint64_t table_id(const struct store *store, const struct weir_request *request)
+{
+    (void)store;
+    return tag_of(siphash13(request->rule->hash_key, request->key, request->key_len));
 }
 
 static void table_stats(const struct store *store, struct weir_limiter_stats *stats)
@@ -596,6 +679,9 @@ static const struct store_ops TABLE_OPS = {
     .now_ns = table_now_ns,
     .status = table_status,
     .stats = table_stats,
+    .id = table_id,
+    .decide_in_line = table_decide_in_line,
+    .move_line = table_move_line,
     .close = table_close,
 };
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Standing in line as a thread: it sleeps until it is answered, or until it is its turn to look. */
+#include <assert.h>
+#include <errno.h>
+#include <time.h>
+
+#include "limiter/limiter_state.h"
+
+struct sleeper {
+    struct waiter waiter; // first: it leads back here
+    pthread_cond_t changed;
+    uint64_t due_ns;
+    bool is_answered;
+    struct weir_decision decision;
+};
+
+static struct sleeper *sleeper_of(struct waiter *waiter)
+{
+    return (struct sleeper *)(void *)waiter;
+}
+
+static void wake_earlier(struct waiter *waiter, uint64_t due_ns)
+{
+    struct sleeper *sleeper = sleeper_of(waiter);
+    bool is_earlier = due_ns < sleeper->due_ns;
+    sleeper->due_ns = due_ns;
+    if (is_earlier) {
+        (void)pthread_cond_signal(&sleeper->changed);
+    }
+}
+
+static void note_answer(struct waiter *waiter, const struct weir_decision *decision)
+{
+    struct sleeper *sleeper = sleeper_of(waiter);
+    sleeper->decision = *decision;
+    sleeper->is_answered = true;
+    (void)pthread_cond_signal(&sleeper->changed);
+}
+
+/* Condition variables know CLOCK_MONOTONIC, which stands still while the machine is suspended; then
+ * the sleep takes longer, and lines_call() finds out by how much. */
+static void sleep_until(struct sleeper *sleeper, pthread_mutex_t *mutex, uint64_t now_ns)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t then_ns =
+        (uint64_t)until.tv_sec * 1000000000 + (uint64_t)until.tv_nsec + (sleeper->due_ns - now_ns);
+    until.tv_sec = (time_t)(then_ns / 1000000000);
+    until.tv_nsec = (long)(then_ns % 1000000000);
+    int error = pthread_cond_timedwait(&sleeper->changed, mutex, &until);
+    assert(error == 0 || error == ETIMEDOUT);
+    (void)error;
+}
+
+static void sleep_until_answered(struct lines *lines, struct sleeper *sleeper)
+{
+    lines_lock(lines);
+    while (!sleeper->is_answered) {
+        uint64_t now_ns = lines_now_ns(lines);
+        if (now_ns < sleeper->due_ns) {
+            sleep_until(sleeper, lines_mutex(lines), now_ns);
+        } else {
+            lines_call(lines, &sleeper->waiter, now_ns);
+        }
+    }
+    lines_unlock(lines);
+}
+
+struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
+                                          const struct weir_rule *rule, const void *key,
+                                          size_t key_len, uint64_t cost_micro, uint64_t timeout_ns)
+{
+    static const struct waiter_ops OPS = {.schedule = wake_earlier, .answer = note_answer};
+    if (timeout_ns == 0) {
+        return weir_limiter_take(limiter, rule, key, key_len, cost_micro);
+    }
+    struct weir_decision failed;
+    bucket_answer_failed(&failed, &rule->limit);
+    if (limiter->lines == NULL) {
+        return failed;
+    }
+    struct weir_request request = {
+        .rule = rule, .key = key, .key_len = key_len, .cost_micro = cost_micro};
+    struct sleeper sleeper = {.waiter.ops = &OPS, .due_ns = UINT64_MAX};
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&sleeper.changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (lines_join(limiter->lines, &sleeper.waiter, &request, timeout_ns,
+                   weir_limiter_now_ns(limiter), &sleeper.decision)) {
+        sleep_until_answered(limiter->lines, &sleeper);
+    }
+    (void)pthread_cond_destroy(&sleeper.changed);
+    return sleeper.decision;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a limiter is made of, for the files of this folder and for the server, whose connections stand
+ * in its lines. */
+#ifndef WEIR_LIMITER_LIMITER_STATE_H
+#define WEIR_LIMITER_LIMITER_STATE_H
+
+#include "limiter/lines.h"
+#include "store/store.h"
+
+struct weir_limiter {
+    struct store *store;
+    struct lines *lines; // NULL: a store that processes share, in which nobody can wait
+    uint64_t seed[2];
+};
+
+#endif

@@ -10,9 +10,14 @@ _weir()
     local before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words
     if ((COMP_CWORD == 1)); then
         words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
-    elif [[ $before == --password-file ]]; then
+    elif [[ $before == --password-file || $before == --svg ||
+        $command == simulate && $current != -* && $before != --* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
+    elif [[ $before == --format ]]; then
+        words='csv common combined'
+    elif [[ $before == --unit ]]; then
+        words='s ms us ns'
     elif [[ $before == --protocol ]]; then
         words='resp http'
     elif [[ $before == --command ]]; then

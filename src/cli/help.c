@@ -14,6 +14,7 @@ static const char OVERVIEW_HEAD[] =
     "    weir serve                          start a server on this machine\n"
     "    weir take login:alice 10/s          may alice log in once more?\n"
     "    weir explain 100/s capacity=20      what does this limit promise?\n"
+    "    weir simulate 10/s access.log       what would it have done to this log?\n"
     "\n"
     "Commands:\n";
 

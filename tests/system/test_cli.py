@@ -455,8 +455,8 @@ def test_unknown_commands_suggest_the_nearest():
     assert weir().returncode == 2
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "bench", "serve",
-            "help", "version"]
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "simulate", "bench",
+            "serve", "help", "version"]
 
 
 def test_help_teaches_and_lists_every_command():
@@ -697,6 +697,7 @@ def completed(*words):
     file = ROOT / "completions" / "weir.bash"
     done = subprocess.run(
         ["bash", "-c", script, "bash", file, weir_binary(), *words], capture_output=True, text=True,
+        cwd=ROOT,
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -714,6 +715,8 @@ def test_bash_completes_commands_options_and_values():
     assert completed("serve", "--test") == ["--test-clock"]
     assert completed("serve", "--qu") == ["--quiet"]
     assert completed("help", "expl") == ["explain"]
+    assert completed("simulate", "10/s", "--format", "com") == ["common", "combined"]
+    assert completed("simulate", "10/s", "README") == ["README.md"]
     assert completed("take", "key", "10/s") == []
 
 

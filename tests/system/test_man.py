@@ -39,7 +39,8 @@ def test_page_refers_to_pages_that_exist(page):
         assert f"{name}.{section}" in names
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "bench", "serve"]
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "simulate", "bench",
+            "serve"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lines of a file or a pipe, read in large pieces and never copied:
+ *
+ *     for (;;) {
+ *         switch (input_next(&input, &line)) {
+ *         case INPUT_LINE: ...             // slices stay good until input_refill()
+ *         case INPUT_DRY: use what was kept; input_refill(&input); */
+#ifndef WEIR_CLI_SIMULATE_INPUT_H
+#define WEIR_CLI_SIMULATE_INPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol/bytes.h"
+
+enum { INPUT_BYTES = 1 << 20, INPUT_LINE_BYTES_MAX = 65535 };
+
+struct input {
+    int fd;
+    char *buffer; // INPUT_BYTES
+    size_t begin, end;
+    bool ended;             // nothing more will come
+    bool skipping;          // inside a line that is too long
+    int failed;             // errno of a read that failed, or 0
+    uint64_t line_number;   // of the line that was returned last
+    uint64_t bytes_read;    // so far
+    uint64_t bytes_at_most; // the size of a file; 0: not known
+};
+
+enum input_status {
+    INPUT_LINE, // *line, without its end
+    INPUT_LONG, // a line of more than INPUT_LINE_BYTES_MAX, which is passed over
+    INPUT_DRY,  // no whole line is here
+    INPUT_END
+};
+
+/* Opens a file; NULL or "-" is standard input. False, with errno. */
+bool input_open(struct input *input, const char *path);
+void input_close(struct input *input);
+
+enum input_status input_next(struct input *input, struct bytes *line);
+
+/* Reads on. What was returned before is gone. A read that fails, or that a signal interrupts, ends the
+ * input. */
+void input_refill(struct input *input);
+
+#endif

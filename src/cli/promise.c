@@ -43,6 +43,7 @@ bool promise_strict(struct weir_limit_config *strict, uint64_t count, uint64_t p
         .count_micro = (count - burst) * WEIR_UNIT,
         .period_ns = period_ns,
         .capacity_micro = burst * WEIR_UNIT,
+        .waiting = WEIR_WAITING,
     };
     struct weir_limit unused;
     return weir_limit_init(&unused, strict, NULL) == WEIR_OK;

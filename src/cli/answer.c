@@ -124,7 +124,7 @@ static void say_verdict(const struct answer *answer)
                      print_micro(answer->capacity_micro, capacity));
         break;
     case WEIR_FAILED:
-        (void)printf("the server cannot decide: its table is full of live buckets");
+        (void)printf("the server cannot decide: its table is full, or it is stopping");
         break;
     }
 }

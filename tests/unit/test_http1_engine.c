@@ -208,7 +208,8 @@ static void test_a_full_table_is_503(void **state)
             break;
         }
     }
-    assert_problem(reply, 503, "\"detail\":\"the table is full of live buckets: no decision");
+    assert_problem(reply, 503,
+                   "\"detail\":\"the table is full, or the server is stopping: no decision");
     assert_has(reply, "http-problem-types#temporary-reduced-capacity\"");
     assert_has(reply, "\"verdict\":\"error\",\"capacity\":1,\"remaining\":0,\"retry_after_ns\":-1,"
                       "\"retry_after_ms\":-1,\"reset_after_ns\":-1,\"delay_ns\":0}\n");
@@ -601,7 +602,7 @@ static void test_bad_bodies(void **state)
     (void)state;
     assert_problem(post("/v1/take", "{\"key\":\"a\""), 400, "line 1, column 10: ");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/s\",\"ttl\":1}"), 400,
-                   "unknown field \\\"ttl\\\": there are key, limit and cost");
+                   "unknown field \\\"ttl\\\": there are key, limit, cost and wait_ms");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/fortnight\"}"), 400,
                    "the limit, byte 3: ");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/s\",\"cost\":\"1,5\"}"), 400,

@@ -44,6 +44,7 @@ struct http1_task {
     /* Of a decision: */
     struct bytes key, limit; // in the input, or in the batch's room
     uint64_t cost_micro;
+    uint64_t wait_ns; // a take that may wait so long
     enum weir_operation operation;
     uint32_t question; // index among the batch's questions
 
@@ -70,6 +71,7 @@ enum { HTTP1_DATE_BYTES = 29 }; // "Sun, 06 Nov 1994 08:49:37 GMT"
 /* The scratch memory of a worker: all zeroes is an empty one. */
 struct http1_batch {
     size_t task_count, question_count, room_used;
+    bool last_waits; // the last task is a take that may wait: nothing is read behind it
     struct http1_task tasks[HTTP1_BATCH_COUNT_MAX];
     struct weir_request requests[HTTP1_BATCH_COUNT_MAX];
     struct weir_decision decisions[HTTP1_BATCH_COUNT_MAX];
@@ -81,12 +83,15 @@ struct http1_batch {
     char room[HTTP1_ROOM_BYTES];
 };
 
+struct http1_wait;
+
 /* What a connection remembers. */
 struct http1_session {
     struct http1_request request; // the one that is coming in
     bool has_continued;           // it has been told "100 Continue"
     bool has_address;
-    uint8_t address[16]; // the peer's
+    uint8_t address[16];     // the peer's
+    struct http1_wait *wait; // the take that stands in line; NULL: none
 };
 
 /* A complete request, for those who make a task of it. */
@@ -114,6 +119,17 @@ bool http1_check_read(struct http1_batch *batch, const struct service *service,
 enum { HTTP1_ADDRESS_BYTES_MAX = 48 };
 size_t http1_client_address(const struct service_config *config, struct http1_task *task,
                             const struct http1_incoming *incoming, char *text);
+
+/* http1_wait.c: the last task of the batch is a take that may wait. True: it stands in line, and is
+ * answered by http1_wait_answer(). False: its decision is in the batch.
+ * held_bytes() and release() are of what is kept meanwhile, if anything. */
+bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
+                      struct service *service);
+const struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
+                                           struct service *service,
+                                           const struct weir_decision *decision);
+size_t http1_wait_held_bytes(const struct http1_session *session);
+void http1_wait_release(struct http1_session *session);
 
 /* http1_reply.c: appends the answer of a task that is decided. */
 void http1_reply(struct http1_batch *batch, struct service *service, const struct http1_task *task,

@@ -4,17 +4,26 @@
  *
  *     /v1/check?key=login:alice&limit=10/s&cost=1
  *     /v1/check?by=address&limit=10/s&cost=1
+ *     /v1/check?key=login:alice&limit=queue 10/s&wait_ms=500
  *
  * The key and the cost may come in X-Weir-Key and X-Weir-Cost instead; the query wins, since what
- * the operator wrote there no client can change. The limit comes from the query only. Whatever
+ * the operator wrote there no client can change. The limit and how long to wait come from the query only. Whatever
  * follows `rest=` is not read: room for proxies that append the client's own target (Envoy). */
 #include <string.h>
 
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_query.h"
 
-enum parameter { PARAMETER_KEY, PARAMETER_LIMIT, PARAMETER_COST, PARAMETER_BY, PARAMETER_COUNT };
-static const char *const PARAMETER_NAMES[PARAMETER_COUNT] = {"key", "limit", "cost", "by"};
+enum parameter {
+    PARAMETER_KEY,
+    PARAMETER_LIMIT,
+    PARAMETER_COST,
+    PARAMETER_BY,
+    PARAMETER_WAIT,
+    PARAMETER_COUNT
+};
+static const char *const PARAMETER_NAMES[PARAMETER_COUNT] = {"key", "limit", "cost", "by",
+                                                             "wait_ms"};
 
 /* What the query says; `at` is NULL where it says nothing. */
 struct check {
@@ -52,7 +61,8 @@ static bool read_parameter(struct http1_batch *batch, struct http1_task *task, s
         return true;
     }
     return http1_task_fail(task, 400,
-                           "the query says \"%.*s\": there are key, by, limit, cost and rest",
+                           "the query says \"%.*s\": there are key, by, limit, cost, wait_ms and "
+                           "rest",
                            shown(name), name.at);
 }
 
@@ -141,13 +151,30 @@ static bool read_cost(struct http1_task *task, const struct http1_incoming *inco
     return true;
 }
 
+/* Digits, at most ENGINE_WAIT_MS_MAX. */
+static bool read_wait(struct http1_task *task, struct bytes text)
+{
+    uint64_t wait_ms = 0;
+    bool is_number = text.at == NULL || text.length > 0;
+    for (size_t i = 0; i < text.length && is_number; i++) {
+        is_number = text.at[i] >= '0' && text.at[i] <= '9' && wait_ms <= ENGINE_WAIT_MS_MAX;
+        wait_ms = wait_ms * 10 + (uint64_t)(text.at[i] - '0');
+    }
+    if (!is_number || wait_ms > ENGINE_WAIT_MS_MAX) {
+        return http1_task_fail(task, 400, "wait_ms must be a whole number from 0 to %d (24 hours)",
+                               ENGINE_WAIT_MS_MAX);
+    }
+    task->wait_ns = wait_ms * 1000000;
+    return true;
+}
+
 bool http1_check_read(struct http1_batch *batch, const struct service *service,
                       struct http1_task *task, const struct http1_incoming *incoming,
                       struct bytes query)
 {
     struct check check = {0};
     if (!read_query(batch, task, &check, query) || !read_key(batch, service, task, incoming, &check)
-        || !read_cost(task, incoming, &check)) {
+        || !read_cost(task, incoming, &check) || !read_wait(task, check.value[PARAMETER_WAIT])) {
         return false;
     }
     task->limit = check.value[PARAMETER_LIMIT];

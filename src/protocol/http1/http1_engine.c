@@ -22,7 +22,7 @@ static void session_open(void *memory, const struct peer *peer)
 
 static void session_close(void *memory)
 {
-    (void)memory; // holds nothing
+    http1_wait_release(memory);
 }
 
 static void count_answer(struct service *service, const struct http1_batch *batch,
@@ -39,18 +39,24 @@ static void count_answer(struct service *service, const struct http1_batch *batc
     }
 }
 
-/* Decides what has gathered, answers it and empties the batch. */
-static void flush(struct http1_batch *batch, struct service *service, struct buffer *output)
+/* Decides what has gathered, answers it and empties the batch. True: the last one stands in line instead
+ * of being answered. */
+static bool flush(struct http1_session *session, struct http1_batch *batch, struct service *service,
+                  struct buffer *output)
 {
+    bool may_wait = batch->last_waits;
     weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions,
-                           batch->question_count, service->now_ns);
-    for (size_t i = 0; i < batch->task_count; i++) {
+                           batch->question_count - may_wait, service->now_ns);
+    bool waits = may_wait && http1_wait_begin(session, batch, service);
+    for (size_t i = 0; i < batch->task_count - waits; i++) {
         count_answer(service, batch, &batch->tasks[i]);
         http1_reply(batch, service, &batch->tasks[i], output);
     }
     batch->task_count = 0;
     batch->question_count = 0;
     batch->room_used = 0;
+    batch->last_waits = false;
+    return waits;
 }
 
 static bool is_full(const struct http1_batch *batch)
@@ -67,6 +73,7 @@ static struct http1_task *add_task(struct http1_batch *batch)
     task->close = false;
     task->keep_alive = false;
     task->allow = NULL;
+    task->wait_ns = 0;
     return task;
 }
 
@@ -108,7 +115,7 @@ static bool gather(struct http1_session *session, struct service *service, struc
 {
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
     while (*used < input.length && !*close) {
-        if (is_full(batch)) {
+        if (is_full(batch) || batch->last_waits) {
             return true;
         }
         size_t length;
@@ -144,13 +151,32 @@ static enum engine_state session_feed(void *memory, struct service *service, str
     *used = 0;
     while (more && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
         more = gather(session, service, input, used, &close);
-        flush(batch, service, output);
+        if (flush(session, batch, service, output)) {
+            return ENGINE_WAITING;
+        }
     }
     if (close || output->failed) {
         return ENGINE_CLOSE;
     }
     continue_once(session, output);
     return ENGINE_OPEN;
+}
+
+static enum engine_state session_resume(void *memory, struct service *service,
+                                        const struct weir_decision *decision, struct buffer *output)
+{
+    struct http1_session *session = memory;
+    struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
+    const struct http1_task *task = http1_wait_answer(session, batch, service, decision);
+    count_answer(service, batch, task);
+    http1_reply(batch, service, task, output);
+    http1_wait_release(session);
+    return task->close || output->failed ? ENGINE_CLOSE : ENGINE_OPEN;
+}
+
+static size_t session_held_bytes(const void *memory)
+{
+    return http1_wait_held_bytes(memory);
 }
 
 const struct engine_ops HTTP1_ENGINE = {
@@ -160,5 +186,7 @@ const struct engine_ops HTTP1_ENGINE = {
     .scratch_bytes = sizeof(struct http1_batch),
     .open = session_open,
     .feed = session_feed,
+    .resume = session_resume,
+    .held_bytes = session_held_bytes,
     .close = session_close,
 };

@@ -157,7 +157,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
         at = put_literal(at, " ever holds");
         break;
     case WEIR_FAILED:
-        at = put_literal(at, "the table is full of live buckets: no decision about ");
+        at = put_literal(at, "the table is full, or the server is stopping: no decision about ");
         at = put_bytes(at, task->limit.at, task->limit.length);
         break;
     case WEIR_ALLOWED:

@@ -20,6 +20,7 @@ static const char INDEX_PAGE[] =
     "weir, a rate limiter\n"
     "\n"
     "POST /v1/take      {\"key\": \"login:alice\", \"limit\": \"10/s\", \"cost\": 1}\n"
+    "                   \"wait_ms\": 500 waits so long in line for its turn\n"
     "POST /v1/can_take  the same question, charging nothing\n"
     "POST /v1/fill      charge whatever comes; says what did not fit\n"
     "POST /v1/refund    give cost back\n"

@@ -141,10 +141,14 @@ static bool read_question(struct http1_batch *batch, struct http1_task *task,
         return http1_task_fail(task, 400,
                                "\"cost\" has no meaning here: show and reset charge nothing");
     }
+    if (question.has_wait && task->operation != WEIR_TAKE) {
+        return http1_task_fail(task, 400, "\"wait_ms\" has no meaning here: only a take waits");
+    }
     batch->room_used += used;
     task->key = question.key;
     task->limit = question.limit;
     task->cost_micro = question.cost_micro;
+    task->wait_ns = question.wait_ns;
     return true;
 }
 
@@ -170,6 +174,7 @@ static void ask(struct http1_batch *batch, struct service *service, struct http1
     };
     task->question = question;
     batch->question_count++;
+    batch->last_waits = task->wait_ns > 0;
 }
 
 /* ---- The route ---- */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/engine.h"
+
 /* What json_question_read() is working on. */
 struct reading {
     struct json_question *question;
@@ -92,6 +94,17 @@ static enum json_result read_cost(struct reading *reading, const json_t *value)
     return JSON_OK;
 }
 
+static enum json_result read_wait(struct reading *reading, const json_t *value)
+{
+    json_int_t wait_ms = json_integer_value(value); // 0 if it is none
+    if (!json_is_integer(value) || wait_ms < 0 || wait_ms > ENGINE_WAIT_MS_MAX) {
+        return bad(reading, "\"wait_ms\" must be a whole number from 0 to %d (24 hours)",
+                   ENGINE_WAIT_MS_MAX);
+    }
+    reading->question->wait_ns = (uint64_t)wait_ms * 1000000;
+    return JSON_OK;
+}
+
 static enum json_result read_field(struct reading *reading, const char *name, const json_t *value)
 {
     struct json_question *question = reading->question;
@@ -105,7 +118,11 @@ static enum json_result read_field(struct reading *reading, const char *name, co
         question->has_cost = true;
         return read_cost(reading, value);
     }
-    return bad(reading, "unknown field \"%.64s\": there are key, limit and cost", name);
+    if (strcmp(name, "wait_ms") == 0) {
+        question->has_wait = true;
+        return read_wait(reading, value);
+    }
+    return bad(reading, "unknown field \"%.64s\": there are key, limit, cost and wait_ms", name);
 }
 
 static enum json_result read_object(struct reading *reading, json_t *object)

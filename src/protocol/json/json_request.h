@@ -2,11 +2,11 @@
  *
  * A question in JSON:
  *
- *     {"key": "login:alice", "limit": "10/s", "cost": 1}
+ *     {"key": "login:alice", "limit": "10/s", "cost": 1, "wait_ms": 500}
  *
  * The key is any string of 1 .. WEIR_KEY_BYTES_MAX bytes of UTF-8, "\u0000" included. The cost is 1
  * unless said: an integer, a decimal string ("0.25"), or a number with a fraction, which is read to
- * the nearest millionth. */
+ * the nearest millionth. Nobody waits unless he says so. */
 #ifndef WEIR_PROTOCOL_JSON_REQUEST_H
 #define WEIR_PROTOCOL_JSON_REQUEST_H
 
@@ -25,7 +25,9 @@ struct json_question {
     struct bytes key;
     struct bytes limit; // 1 .. WEIR_LIMIT_TEXT_MAX bytes, not yet read as a limit
     uint64_t cost_micro;
+    uint64_t wait_ns;
     bool has_cost; // false: nothing was said, and it is 1
+    bool has_wait; // false: nothing was said, and it is 0
 };
 
 enum json_result {

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A take that stands in line. The batch that it came in is needed for others meanwhile, so all that its
+ * answer will say is kept beside the session: small, because thousands may stand there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/http1/http1_batch.h"
+
+struct http1_wait {
+    uint64_t cost_micro;
+    uint32_t limit_len, key_len; // the key only where answers may say it
+    uint8_t answer;              // enum http1_answer
+    bool is_head, close, keep_alive;
+    char text[]; // the limit, then the key
+};
+
+static struct http1_wait *keep(const struct http1_task *task, const struct service_config *config)
+{
+    size_t key_len = config->disclose_keys ? task->key.length : 0;
+    struct http1_wait *wait = malloc(sizeof *wait + task->limit.length + key_len);
+    if (wait != NULL) {
+        *wait = (struct http1_wait){
+            .cost_micro = task->cost_micro,
+            .limit_len = (uint32_t)task->limit.length,
+            .key_len = (uint32_t)key_len,
+            .answer = (uint8_t)task->answer,
+            .is_head = task->is_head,
+            .close = task->close,
+            .keep_alive = task->keep_alive,
+        };
+        memcpy(wait->text, task->limit.at, task->limit.length);
+        memcpy(wait->text + task->limit.length, task->key.at, key_len);
+    }
+    return wait;
+}
+
+bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
+                      struct service *service)
+{
+    const struct http1_task *task = &batch->tasks[batch->task_count - 1];
+    const struct weir_request *request = &batch->requests[task->question];
+    struct weir_decision *decision = &batch->decisions[task->question];
+    session->wait = keep(task, service->config);
+    if (session->wait == NULL) {
+        *decision = (struct weir_decision){.verdict = WEIR_FAILED,
+                                           .capacity = request->rule->limit.capacity,
+                                           .retry_after_ns = -1,
+                                           .reset_after_ns = -1};
+        return false;
+    }
+    if (service->ops->wait(service, request, task->wait_ns, decision)) {
+        return true;
+    }
+    http1_wait_release(session);
+    return false;
+}
+
+/* Makes a batch of one task again, as it was. */
+const struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
+                                           struct service *service,
+                                           const struct weir_decision *decision)
+{
+    const struct http1_wait *wait = session->wait;
+    struct http1_task *task = &batch->tasks[0];
+    task->answer = (enum http1_answer)wait->answer;
+    task->is_head = wait->is_head;
+    task->close = wait->close;
+    task->keep_alive = wait->keep_alive;
+    task->allow = NULL;
+    task->limit = (struct bytes){wait->text, wait->limit_len};
+    task->key = (struct bytes){wait->text + wait->limit_len, wait->key_len};
+    task->cost_micro = wait->cost_micro;
+    task->operation = WEIR_TAKE;
+    task->question = 0;
+    batch->decisions[0] = *decision;
+    struct weir_error error;
+    if (rule_cache_text(service->rules, &batch->rules[0], wait->text, wait->limit_len, &error)
+        != WEIR_OK) { // it was a limit when it came
+        (void)http1_task_fail(task, 500, "the limit, byte %zu: %s", error.offset, error.message);
+    }
+    return task;
+}
+
+size_t http1_wait_held_bytes(const struct http1_session *session)
+{
+    const struct http1_wait *wait = session->wait;
+    return wait != NULL ? sizeof *wait + wait->limit_len + wait->key_len : 0;
+}
+
+void http1_wait_release(struct http1_session *session)
+{
+    free(session->wait);
+    session->wait = NULL;
+}

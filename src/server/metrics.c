@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "limiter/limiter_state.h"
 #include "server/process.h"
 #include "server/service.h"
 #include "server/totals.h"
@@ -153,6 +154,39 @@ static void write_turns(struct buffer *output, const struct server *server,
     free(sum);
 }
 
+static void write_waiting(struct buffer *output, const struct server *server)
+{
+    static const char *const ends[] = {"served", "expired", "left"};
+    static const char *const reasons[] = {"late", "full"};
+    struct lines_stats stats = {0};
+    if (server->limiter->lines != NULL) {
+        lines_read_stats(server->limiter->lines, &stats);
+    }
+    write_one(output, "weir_waiting", "gauge", "Takes that stand in line now.",
+              stats.waiting_count);
+    write_one(output, "weir_waiting_max", "gauge", "Takes that may stand in line, in all.",
+              server->options.waiting_max);
+    write_one(output, "weir_lines", "gauge", "Buckets for which somebody stands in line.",
+              stats.line_count);
+    write_head(output, "weir_waits_total", "counter",
+               "Waits that ended: allowed, limited at the deadline, or given up.");
+    write_by(output, "weir_waits_total", "end", 3, ends,
+             (uint64_t[]){stats.served_count, stats.expired_count, stats.left_count});
+    write_head(output, "weir_waits_refused_total", "counter",
+               "Takes that were not let into a line: it would have been too late, or it is full.");
+    write_by(output, "weir_waits_refused_total", "reason", 2, reasons,
+             (uint64_t[]){stats.late_count, stats.full_count});
+    struct histogram *waits = calloc(1, sizeof *waits);
+    if (waits != NULL) { // otherwise one scrape without it
+        for (size_t i = 0; i < server->worker_count; i++) {
+            histogram_merge(waits, server->workers[i]->agenda.waits);
+        }
+        write_histogram(output, "weir_wait_duration_seconds",
+                        "How long those stood in line who were served.", waits);
+        free(waits);
+    }
+}
+
 static void write_table(struct buffer *output, const struct server *server)
 {
     struct weir_limiter_stats stats;
@@ -196,6 +230,7 @@ void metrics_write(const struct server *server, struct buffer *output)
     write_requests(output, &totals.counters);
     write_connections(output, server, &totals);
     write_turns(output, server, &totals);
+    write_waiting(output, server);
     write_table(output, server);
     write_one(output, "weir_log_dropped_total", "counter",
               "Log lines that standard error did not take.",

@@ -10,15 +10,17 @@
  *
  *   rate       measured between two anchors at least RATE_MIN_NS apart: each reading of the pair is
  *              good to about 50 ns, so the rate is good to 10 in a million and a millisecond's
- *              extension to 10 ns
+ *              extension to 10 ns. The counter is the same on all cores, so a new thread begins with
+ *              the rate that others know
  *   never back where the extension ran ahead of the kernel by e, the next millisecond starts from
  *              the extension and runs slower by e, instead of stepping back
  *   doubt      an extension that is off by more than DOUBT_NS (the counter stopped in a suspend, was
  *              moved to another machine) throws the rate away: until a new one is measured the thread
  *              reads the kernel's clock
  *
- * The anchors are thread-local: a cache of the kernel's clock, and the only state of the library
- * outside its caller's objects. Nothing has to be set up or released; fork() copies it, still true. */
+ * The anchors are thread-local: a cache of the kernel's clock, and with the rate the only state of the
+ * library outside its caller's objects. Nothing has to be set up or released; fork() copies it, still
+ * true. */
 #include "weir/clock.h"
 
 #include <stdbool.h>
@@ -69,6 +71,10 @@ struct thread_clock {
 
 static _Thread_local struct thread_clock thread_clock __attribute__((tls_model("initial-exec")));
 
+/* The counter's rate as some thread measured it last; 0: not known, or in doubt. Relaxed, to read and
+ * to write: it stands for itself, and is looked at once in a thread's life. */
+static uint64_t known_rate;
+
 static uint64_t read_ticks(void)
 {
     return __builtin_ia32_rdtsc();
@@ -115,6 +121,7 @@ static void forget_rate(struct thread_clock *clock, struct pair now)
     clock->rate_start = now;
     clock->rate = 0;
     clock->good_ticks = 0;
+    __atomic_store_n(&known_rate, 0, __ATOMIC_RELAXED);
 }
 
 static void measure_rate(struct thread_clock *clock, struct pair now)
@@ -125,6 +132,7 @@ static void measure_rate(struct thread_clock *clock, struct pair now)
         return;
     }
     clock->rate = (uint64_t)(((uint128)ns << 32) / ticks);
+    __atomic_store_n(&known_rate, clock->rate, __ATOMIC_RELAXED);
     if (ns > RATE_MAX_NS) {
         clock->rate_start = now;
     }
@@ -147,6 +155,7 @@ static uint64_t renew(struct thread_clock *clock)
         clock->is_open = true;
         clock->has_tsc = kernel_trusts_tsc();
         clock->has_tsc = clock->has_tsc && read_pair(&clock->rate_start);
+        clock->rate = __atomic_load_n(&known_rate, __ATOMIC_RELAXED);
     }
     if (!clock->has_tsc || !read_pair(&now)) {
         return read_kernel_ns();

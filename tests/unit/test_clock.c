@@ -11,12 +11,13 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "weir/clock.h"
 
-enum { THREADS = 3, READINGS = 200000 };
+enum { THREADS = 3, READINGS = 200000, NEW_THREADS = 20, FIRST_READINGS = 50000 };
 
 #define RUN_NS UINT64_C(300000000) // enough for several anchors, and for the rate to be measured
 
@@ -91,6 +92,35 @@ static void test_threads_agree_within_the_stated_error(void **state)
     assert_true(atomic_load(&worst_ns) <= WEIR_CLOCK_ERROR_NS_MAX);
 }
 
+/* Its first readings, beside the kernel's: whether all were within the stated error. */
+static void *begin_to_read(void *argument)
+{
+    bool *is_good = argument;
+    for (int i = 0; i < FIRST_READINGS; i++) {
+        uint64_t before_ns = kernel_now_ns();
+        uint64_t now_ns = weir_clock_now_ns();
+        uint64_t after_ns = kernel_now_ns();
+        if (now_ns + WEIR_CLOCK_ERROR_NS_MAX < before_ns
+            || now_ns > after_ns + WEIR_CLOCK_ERROR_NS_MAX) {
+            *is_good = false;
+        }
+    }
+    return NULL;
+}
+
+/* It begins with the rate that other threads have measured; the tests before this one have. */
+static void test_a_new_thread_begins_within_the_stated_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NEW_THREADS; i++) {
+        pthread_t thread;
+        bool is_good = true;
+        assert_int_equal(pthread_create(&thread, NULL, begin_to_read, &is_good), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(is_good);
+    }
+}
+
 static void test_goes_on_after_a_long_rest(void **state)
 {
     (void)state;
@@ -114,6 +144,7 @@ int main(void)
         cmocka_unit_test(test_never_runs_backwards_within_a_thread),
         cmocka_unit_test(test_is_the_kernels_clock_within_the_stated_error),
         cmocka_unit_test(test_threads_agree_within_the_stated_error),
+        cmocka_unit_test(test_a_new_thread_begins_within_the_stated_error),
         cmocka_unit_test(test_goes_on_after_a_long_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

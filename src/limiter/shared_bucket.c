@@ -4,18 +4,22 @@
  * is still what was decided on. A swap fails only because another take succeeded (lock-free). */
 #include "core/bucket_math.h"
 #include "sync/atomic.h"
+#include "sync/backoff.h"
 
 /* Any take, for as long as others are faster. By itself, so that what it needs costs the usual take
- * nothing. */
+ * nothing.
+ *   turns  of back_off(): 0 unless somebody has been faster already */
 __attribute__((noinline)) static struct weir_decision take_any(struct weir_bucket *bucket,
                                                                const struct weir_limit *limit,
-                                                               uint64_t cost_micro, uint64_t now_ns)
+                                                               uint64_t cost_micro, uint64_t now_ns,
+                                                               unsigned turns)
 {
     struct charge charge = charge_of(limit, cost_micro);
     struct weir_decision decision;
     struct weir_bucket seen;
     struct outcome outcome;
     do {
+        back_off(&turns);
         seen = load_bucket(bucket);
         outcome = bucket_take(seen, limit, &charge, now_ns);
     } while (outcome.verdict == WEIR_ALLOWED && cost_micro != 0
@@ -39,6 +43,7 @@ struct weir_decision weir_shared_bucket_take(struct weir_shared_bucket *bucket,
             usual_answer(&decision, limit, span_ns, outcome, now_ns);
             return decision;
         }
+        return take_any(&bucket->bucket, limit, cost_micro, now_ns, BACKOFF_TURNS_FIRST);
     }
-    return take_any(&bucket->bucket, limit, cost_micro, now_ns);
+    return take_any(&bucket->bucket, limit, cost_micro, now_ns, 0);
 }

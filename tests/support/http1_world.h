@@ -15,6 +15,7 @@
 
 #include "limiter/rule_cache.h"
 #include "protocol/engine.h"
+#include "world_wait.h"
 
 struct http1_world {
     struct weir_limiter *limiter;
@@ -26,6 +27,7 @@ struct http1_world {
     void *session;
     struct buffer input; // what the engine has not used yet, as a server keeps it
     struct buffer output;
+    struct world_wait wait;
     bool is_healthy;
 };
 
@@ -45,9 +47,18 @@ static inline bool http1_world_is_healthy(struct service *service)
     return http1_world_of(service)->is_healthy;
 }
 
+static inline bool http1_world_wait(struct service *service, const struct weir_request *request,
+                                    uint64_t wait_ns, struct weir_decision *decision)
+{
+    struct http1_world *world =
+        (struct http1_world *)(void *)((char *)service - offsetof(struct http1_world, service));
+    return world_wait_begin(&world->wait, service, request, wait_ns, decision);
+}
+
 /* A new connection, from world->peer. */
 static inline void http1_world_connect(struct http1_world *world)
 {
+    HTTP1_ENGINE.close(world->session);
     memset(world->session, 0, HTTP1_ENGINE.session_bytes);
     HTTP1_ENGINE.open(world->session, &world->peer);
     world->input.length = 0;
@@ -57,7 +68,8 @@ static inline void http1_world_connect(struct http1_world *world)
 static inline bool http1_world_open(struct http1_world *world, uint64_t memory_bytes)
 {
     static const struct service_ops ops = {.write_metrics = http1_world_metrics,
-                                           .is_healthy = http1_world_is_healthy};
+                                           .is_healthy = http1_world_is_healthy,
+                                           .wait = http1_world_wait};
     const struct weir_limiter_config config = {.memory_bytes = memory_bytes, .seed = {1, 2}};
     *world = (struct http1_world){.is_healthy = true};
     if (weir_limiter_open(&world->limiter, &config, NULL) != WEIR_OK) {
@@ -94,26 +106,14 @@ static inline void http1_world_close(struct http1_world *world)
 }
 
 /* Sends bytes, as a server would: what is left over is kept, and fed again as long as the engine
- * stops only because there is plenty to send. Replies gather in world->output. */
+ * stops only because there is plenty to send, or because a take has waited. Replies gather in
+ * world->output. */
 static inline enum engine_state http1_world_feed(struct http1_world *world, const void *bytes,
                                                  size_t length)
 {
-    enum engine_state state;
-    size_t used;
     buffer_append(&world->input, bytes, length);
-    size_t before;
-    do {
-        struct buffer replies;
-        buffer_init(&replies, (size_t)16 << 20);
-        state = HTTP1_ENGINE.feed(world->session, &world->service,
-                                  (struct bytes){world->input.at, world->input.length}, &replies,
-                                  &used);
-        before = replies.length;
-        buffer_append(&world->output, replies.at, replies.length);
-        buffer_fini(&replies);
-        buffer_consume(&world->input, used);
-    } while (state == ENGINE_OPEN && before >= ENGINE_OUTPUT_BYTES_PLENTY);
-    return state;
+    return world_feed(&HTTP1_ENGINE, world->session, &world->service, &world->wait, &world->input,
+                      &world->output);
 }
 
 #endif

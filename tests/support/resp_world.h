@@ -16,6 +16,7 @@
 
 #include "limiter/rule_cache.h"
 #include "protocol/engine.h"
+#include "world_wait.h"
 
 struct resp_world {
     struct weir_limiter *limiter;
@@ -28,6 +29,7 @@ struct resp_world {
     void *session;
     struct buffer input; // what the engine has not used yet, as a server keeps it
     struct buffer output;
+    struct world_wait wait;
 };
 
 static inline void resp_world_info(struct service *service, struct buffer *output,
@@ -51,6 +53,14 @@ static inline bool resp_world_advance(struct service *service, uint64_t by_ns)
     return fits;
 }
 
+static inline bool resp_world_wait(struct service *service, const struct weir_request *request,
+                                   uint64_t wait_ns, struct weir_decision *decision)
+{
+    struct resp_world *world =
+        (struct resp_world *)(void *)((char *)service - offsetof(struct resp_world, service));
+    return world_wait_begin(&world->wait, service, request, wait_ns, decision);
+}
+
 /* A new connection, from world->peer, instead of the old. */
 static inline void resp_world_connect(struct resp_world *world)
 {
@@ -68,6 +78,7 @@ static inline bool resp_world_open(struct resp_world *world, uint64_t memory_byt
     *world = (struct resp_world){
         .config = {.redis_version = "7.2.4"},
         .ops = {.write_info = resp_world_info,
+                .wait = resp_world_wait,
                 .test_clock_set = resp_world_set,
                 .test_clock_advance = resp_world_advance},
         .peer = {.id = 7, .name = "127.0.0.1:4711", .local_name = "127.0.0.1:6390"},
@@ -105,25 +116,14 @@ static inline void resp_world_close(struct resp_world *world)
 }
 
 /* Sends bytes, as a server would: what is left over is kept, and fed again as long as the engine
- * stops only because there is plenty to send. Replies gather in world->output. */
+ * stops only because there is plenty to send, or because a take has waited. Replies gather in
+ * world->output. */
 static inline enum engine_state resp_world_feed(struct resp_world *world, const void *bytes,
                                                 size_t length)
 {
-    enum engine_state state;
-    size_t used, replied;
     buffer_append(&world->input, bytes, length);
-    do {
-        struct buffer replies;
-        buffer_init(&replies, (size_t)16 << 20);
-        state =
-            RESP_ENGINE.feed(world->session, &world->service,
-                             (struct bytes){world->input.at, world->input.length}, &replies, &used);
-        replied = replies.length;
-        buffer_append(&world->output, replies.at, replies.length);
-        buffer_fini(&replies);
-        buffer_consume(&world->input, used);
-    } while (state == ENGINE_OPEN && replied >= ENGINE_OUTPUT_BYTES_PLENTY);
-    return state;
+    return world_feed(&RESP_ENGINE, world->session, &world->service, &world->wait, &world->input,
+                      &world->output);
 }
 
 #endif

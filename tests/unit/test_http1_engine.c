@@ -773,11 +773,109 @@ static void test_plenty_of_output_pauses(void **state)
     buffer_fini(&stream);
 }
 
+/* ---- Waiting in line ---- */
+
+static const char TAKE_K[] = "{\"key\":\"k\",\"limit\":\"1/s\"}";
+
+/* Lets the take go that the world holds. */
+static const char *let_go(enum engine_state expected)
+{
+    world.output.length = 0;
+    assert_true(world.wait.is_waiting);
+    world.wait.is_waiting = false;
+    assert_int_equal(
+        HTTP1_ENGINE.resume(world.session, &world.service, &world.wait.decision, &world.output),
+        expected);
+    assert_int_equal(HTTP1_ENGINE.held_bytes(world.session), 0);
+    buffer_append(&world.output, "", 1);
+    return world.output.at;
+}
+
+static void test_a_take_waits_and_holds_up_what_is_behind_it(void **state)
+{
+    (void)state;
+    static const char behind[] = "GET /healthz HTTP/1.1\r\n" HOST "\r\n";
+    char text[1024];
+    (void)post("/v1/take", TAKE_K);
+    world.wait.holds = true;
+    world.config.disclose_keys = true;
+    static const char body[] = "{\"key\":\"k\",\"limit\":\"1/s\",\"wait_ms\":1500}";
+    (void)snprintf(text, sizeof text,
+                   "%sPOST /v1/take HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n%s%s", behind,
+                   strlen(body), body, behind);
+    const char *before = request(text);
+    assert_int_equal(state_after, ENGINE_WAITING);
+    assert_status(before, 200);
+    assert_string_equal(body_of(before), "ok\n");
+    assert_int_equal(world.wait.wait_ns, UINT64_C(1500000000));
+    assert_int_equal(world.input.length, strlen(behind));
+    assert_true(HTTP1_ENGINE.held_bytes(world.session) > 0);
+    const char *reply = let_go(ENGINE_OPEN);
+    assert_status(reply, 200);
+    assert_length(reply);
+    assert_has(reply, "RateLimit-Policy: \"1/s\";q=1;w=1\r\n");
+    assert_has(body_of(reply), "{\"verdict\":\"allowed\",\"capacity\":1,");
+    world.output.length = 0;
+    assert_int_equal(http1_world_feed(&world, "", 0), ENGINE_OPEN);
+    assert_int_equal(world.input.length, 0);
+}
+
+static void test_a_refusal_after_a_wait_says_what_it_would_have_said_before(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", TAKE_K);
+    world.wait.holds = true;
+    world.config.disclose_keys = true;
+    (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "Connection: close\r\n");
+    assert_int_equal(state_after, ENGINE_WAITING);
+    world.wait.decision.verdict = WEIR_LIMITED;
+    world.wait.decision.retry_after_ns = 1;
+    const char *reply = let_go(ENGINE_CLOSE);
+    assert_problem(reply, 429, "\"detail\":\"1/s is limited to 1 per 1 s for k\"");
+    assert_has(reply, "Connection: close\r\n");
+}
+
+static void test_who_leaves_while_waiting_leaves_nothing(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", TAKE_K);
+    world.wait.holds = true;
+    (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "");
+    assert_int_equal(state_after, ENGINE_WAITING);
+    http1_world_connect(&world); // closes the one that waits: the address sanitizer would know
+}
+
+static void test_what_cannot_wait_says_so(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"-1", "86400001", "1.5", "\"5\"", "null", "1e3"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char body[128];
+        (void)snprintf(body, sizeof body, "{\"key\":\"k\",\"limit\":\"1/s\",\"wait_ms\":%s}",
+                       bad[i]);
+        assert_problem(post("/v1/take", body), 400,
+                       "\"wait_ms\\\" must be a whole number from 0 to 86400000 (24 hours)");
+    }
+    static const char *const bad_query[] = {"", "-1", "86400001", "99999999999999999999", "5s"};
+    for (size_t i = 0; i < sizeof bad_query / sizeof bad_query[0]; i++) {
+        char target[128];
+        (void)snprintf(target, sizeof target, "/v1/check?key=k&limit=1/s&wait_ms=%s", bad_query[i]);
+        assert_problem(get(target, ""), 400, "wait_ms must be a whole number from 0 to 86400000");
+    }
+    assert_problem(post("/v1/fill", "{\"key\":\"k\",\"limit\":\"1/s\",\"wait_ms\":5}"), 400,
+                   "has no meaning here: only a take waits");
+    assert_status(post("/v1/take", "{\"key\":\"k\",\"limit\":\"1/s\",\"wait_ms\":0}"), 200);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_take_waits_and_holds_up_what_is_behind_it),
+        TEST(test_a_refusal_after_a_wait_says_what_it_would_have_said_before),
+        TEST(test_who_leaves_while_waiting_leaves_nothing),
+        TEST(test_what_cannot_wait_says_so),
         TEST(test_take_answers_in_json),
         TEST(test_a_refusal_is_a_problem_with_the_decision_in_it),
         TEST(test_never_is_422_without_retry_after),

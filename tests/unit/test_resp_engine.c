@@ -712,11 +712,74 @@ static void test_answers_info(void **state)
     assert_answer("INFO\n", "=19\r\ntxt:# all\r\nweir:1\r\n\r\n");
 }
 
+/* ---- Waiting in line ---- */
+
+#define TAKEN   "*6\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:1000000000\r\n:0\r\n"
+#define LIMITED "*6\r\n:1\r\n:1\r\n:0\r\n:1000000000\r\n:1000000000\r\n:0\r\n"
+
+/* Lets the take go that the world holds. */
+static const char *let_go(void)
+{
+    world.output.length = 0;
+    assert_true(world.wait.is_waiting);
+    world.wait.is_waiting = false;
+    enum engine_state state =
+        RESP_ENGINE.resume(world.session, &world.service, &world.wait.decision, &world.output);
+    assert_int_equal(state, ENGINE_OPEN);
+    buffer_append(&world.output, "", 1);
+    return world.output.at;
+}
+
+static void test_a_take_waits_and_holds_up_what_is_behind_it(void **state)
+{
+    (void)state;
+    static const char text[] = "WEIR.TAKE k 1/s\nWEIR.TAKE k 1/s WAIT 1500 COST 1\nPING\n";
+    world.wait.holds = true;
+    assert_string_equal(ask_bytes(text, strlen(text), ENGINE_WAITING), TAKEN);
+    assert_int_equal(world.wait.wait_ns, UINT64_C(1500000000));
+    assert_int_equal(world.input.length, strlen("PING\n"));
+    assert_string_equal(let_go(), TAKEN);
+    assert_answer("", "+PONG\r\n");
+    assert_int_equal(world.counters.decisions[PROTOCOL_RESP][WEIR_ALLOWED], 2);
+}
+
+static void test_a_wait_in_vain_is_answered_at_once_and_in_order(void **state)
+{
+    (void)state;
+    assert_answer("WEIR.TAKE k 1/s\nWEIR.TAKE k 1/s WAIT 999\nWEIR.TAKE k 1/s WAIT 0\nPING\n",
+                  TAKEN LIMITED LIMITED "+PONG\r\n");
+}
+
+static void test_a_wait_is_answered_as_a_map_in_resp3(void **state)
+{
+    (void)state;
+    (void)ask("HELLO 3\n");
+    (void)ask("WEIR.TAKE k 1/s\n");
+    assert_answer("WEIR.TAKE k 1/s WAIT 86400000\n",
+                  "%6\r\n+verdict\r\n:0\r\n+capacity\r\n:1\r\n+remaining\r\n:0\r\n"
+                  "+retry_after_ns\r\n:-1\r\n+reset_after_ns\r\n:1000000000\r\n"
+                  "+delay_ns\r\n:0\r\n");
+}
+
+static void test_a_transaction_cannot_wait(void **state)
+{
+    (void)state;
+    assert_answer("MULTI\nWEIR.TAKE k 1/s COST 1 WAIT 5\nEXEC\n",
+                  "+OK\r\n-ERR WAIT cannot be inside a transaction: EXEC answers at once\r\n"
+                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    assert_false(world.wait.is_waiting);
+    assert_answer("MULTI\nWEIR.TAKE k 1/s COST 1\nEXEC\n", "+OK\r\n+QUEUED\r\n*1\r\n" TAKEN);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_take_waits_and_holds_up_what_is_behind_it),
+        TEST(test_a_wait_in_vain_is_answered_at_once_and_in_order),
+        TEST(test_a_wait_is_answered_as_a_map_in_resp3),
+        TEST(test_a_transaction_cannot_wait),
         TEST(test_takes_until_refused),
         TEST(test_takes_the_array_form),
         TEST(test_answers_maps_to_resp3),

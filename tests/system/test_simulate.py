@@ -1,5 +1,6 @@
 """`weir simulate`: the numbers of well-known examples, formats, bad input, pictures, the terminal."""
 
+import fcntl
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -61,6 +63,22 @@ def test_of_twenty_every_25_ms_twelve_pass():
     [lane] = result["limits"]
     assert (lane["admitted"], lane["refused"], lane["delayed"]) == (12, 8, 0)
     assert counts("5/s capacity=10", ["475ms"] * 20) == (10, 10)
+
+
+def test_as_a_queue_the_twelve_leave_every_200_ms(tmp_path):
+    lines = [f"{25 * i}ms" for i in range(20)]
+    arrivals = [25 * i for i in (*range(11), 16)]
+    delays = [200 * (i + 1) - at for i, at in enumerate(arrivals)]  # egress 200 .. 2400 ms
+    [lane] = simulate("queue 5/s", "capacity=10", lines=lines)["limits"]
+    assert (lane["admitted"], lane["refused"], lane["delayed"]) == (12, 8, 12)
+    assert lane["delay_max_ns"] == max(delays) * 10**6 == 2_000_000_000
+    assert lane["delay_mean_ns"] == sum(delays) * 10**6 // 12
+    svg = drawn(tmp_path, "queue 5/s capacity=10", RECORDINGS / "every-25ms.csv")
+    leaves = re.search('class="leaves" d="([^"]*)"', svg)[1]
+    places = [int(x) for x in re.findall(r"M(\d+) ", leaves)]
+    assert places == [76 + min(int(660 * (i + 1) / 12), 659) for i in range(12)]
+    [now] = simulate("queue 5/s capacity=10 first=now", lines=lines)["limits"]
+    assert (now["admitted"], now["delayed"]) == (13, 12)
 
 
 def test_a_thousand_in_a_second():
@@ -303,6 +321,7 @@ def drawn(tmp_path, *arguments, **options):
 PICTURES = {
     "fills.svg": ["--fill", "1.5/s capacity=3", RECORDINGS / "fills.csv"],
     "refused-fills.svg": ["1.5/s capacity=3", RECORDINGS / "fills.csv"],
+    "queue-every-25ms.svg": ["queue 5/s capacity=10", RECORDINGS / "every-25ms.csv"],
     "every-25ms.svg": ["5/s capacity=10", RECORDINGS / "every-25ms.csv"],
     "access-log.svg": ["60/min capacity=10", RECORDINGS / "access.log"],
 }
@@ -392,20 +411,21 @@ def test_every_example_of_the_page_is_true(tmp_path):
 # ---- Long recordings ----
 
 
-def has_read(status, bytes_at_least):
-    """Whether a process has read so much from the pipe."""
-    pipe = [each for each in (status / "fd").iterdir() if os.readlink(each).endswith("/fifo")]
-    characters = int(re.search(r"^rchar: (\d+)", (status / "io").read_text(), re.M)[1])
-    return pipe and characters > bytes_at_least
+def unread_bytes(pipe):
+    count = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return int.from_bytes(count, sys.byteorder)
 
 
 class Feeder:
-    """A pipe with a name, into which one line after the other is written until the end of the block."""
+    """A pipe with a name, into which a thousand lines after the other are written until the end of the
+    block; with `pause` once, and then `taken` says that they have been read."""
 
     def __init__(self, folder, pause=False):
         self.path = folder / "fifo"
         os.mkfifo(self.path)
         self.over = threading.Event()
+        self.taken = threading.Event()
         self.thread = threading.Thread(target=self.write, args=[pause], daemon=True)
 
     def __enter__(self):
@@ -425,6 +445,8 @@ class Feeder:
                     pipe.flush()
                     at += 1000
                     if pause:
+                        wait_until(lambda: unread_bytes(pipe) == 0, "the lines to be read")
+                        self.taken.set()
                         self.over.wait(DEADLINE_S)
         except BrokenPipeError:
             pass
@@ -443,10 +465,9 @@ def test_ctrl_c_ends_a_recording_that_waits(tmp_path):
     with Feeder(tmp_path, pause=True) as feeder:
         process = subprocess.Popen([weir_binary(), "simulate", "10/s", feeder.path, "--json"],
                                    stdout=subprocess.PIPE)
-        status = Path(f"/proc/{process.pid}")
-        wait_until(lambda: "rchar: " in (status / "io").read_text() and has_read(status, 1000),
-                   "the first thousand lines to be read")
-        wait_until(lambda: " S " in (status / "stat").read_text(), "it to wait for more")
+        assert feeder.taken.wait(DEADLINE_S)
+        status = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: " S " in status.read_text(), "it to wait for more")
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0

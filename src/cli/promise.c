@@ -12,6 +12,12 @@ _Static_assert(WEIR_MICRO_MAX <= UINT64_C(1000000000000000000)
                    && WEIR_SPAN_NS_MAX < UINT64_C(1) << 62,
                "two products of a count and a span fit 128 bits");
 
+uint64_t promise_held_micro(const struct weir_limit_config *config)
+{
+    bool goes_at_once = config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW;
+    return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
+}
+
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
 {
     return amount_of((uint128)config->count_micro * 1000000000,
@@ -20,33 +26,28 @@ struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
 
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro)
 {
-    assert(cost_micro <= WEIR_MICRO_MAX);
+    assert(cost_micro <= WEIR_MICRO_MAX + WEIR_UNIT);
     return amount_of((uint128)cost_micro * config->period_ns, config->count_micro);
 }
 
-struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns)
+/* held + T * N/P, in units. */
+static struct weir_amount held_and_leaked(const struct weir_limit_config *config,
+                                          uint64_t held_micro, uint64_t window_ns)
 {
     assert(window_ns <= WEIR_SPAN_NS_MAX);
-    uint128 held = (uint128)config->capacity_micro * config->period_ns;
+    uint128 held = (uint128)held_micro * config->period_ns;
     uint128 leaked = (uint128)window_ns * config->count_micro;
     return amount_of(held + leaked, (uint128)config->period_ns * WEIR_UNIT);
 }
 
-bool promise_strict(struct weir_limit_config *strict, uint64_t count, uint64_t period_ns,
-                    uint64_t burst)
+struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns)
 {
-    if (burst < 1 || burst >= count || count > WEIR_UNITS_MAX) {
-        return false;
-    }
-    *strict = (struct weir_limit_config){
-        .kind = WEIR_KIND_BUCKET,
-        .count_micro = (count - burst) * WEIR_UNIT,
-        .period_ns = period_ns,
-        .capacity_micro = burst * WEIR_UNIT,
-        .waiting = WEIR_WAITING,
-    };
-    struct weir_limit unused;
-    return weir_limit_init(&unused, strict, NULL) == WEIR_OK;
+    return held_and_leaked(config, promise_held_micro(config), window_ns);
+}
+
+struct weir_amount promise_leaving(const struct weir_limit_config *config, uint64_t window_ns)
+{
+    return held_and_leaked(config, WEIR_UNIT, window_ns);
 }
 
 uint64_t amount_floor(const struct weir_amount *amount)

@@ -18,6 +18,10 @@
 #include "weir/decision.h"
 #include "weir/limit.h"
 
+/* What fits at one instant when nobody has come before: the capacity, and with first=now one unit more,
+ * which does not wait. */
+uint64_t promise_held_micro(const struct weir_limit_config *config);
+
 /* Units per second in the long run. */
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
 
@@ -25,13 +29,11 @@ struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
  * capacity, the time from full to empty. A refused take of this cost waits at most so long. */
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro);
 
-/* Units that pass at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
+/* Units that are admitted at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
 
-/* The limit with room for `burst` units under which never more than `count` pass in any window of
- * `period_ns`. False if there is none: it needs 1 <= burst < count, and a rate that is exact. */
-bool promise_strict(struct weir_limit_config *strict, uint64_t count, uint64_t period_ns,
-                    uint64_t burst);
+/* Units that leave a queue at most in such a window, one at a time: never closer than their interval. */
+struct weir_amount promise_leaving(const struct weir_limit_config *config, uint64_t window_ns);
 
 uint64_t amount_floor(const struct weir_amount *amount);
 uint64_t amount_ceil(const struct weir_amount *amount);

@@ -481,7 +481,7 @@ def test_every_command_has_its_page(command):
 
 def test_what_is_not_built_is_not_in_the_help():
     everything = "".join(weir(command, "--help").stdout for command in COMMANDS)
-    for word in ("--wait", "--config", "take-all", "TAKEALL", "postgres", "queue", "grpc"):
+    for word in ("--wait", "--config", "take-all", "TAKEALL", "postgres", "grpc"):
         assert word not in everything
 
 
@@ -531,6 +531,67 @@ def test_explain_knows_the_largest_and_the_smallest(limit):
     again = json.loads(weir("explain", "--json", explained["limit"]).stdout)
     for same in ("limit", "rate_per_s", "interval_ns", "drain_ns", "capacity"):
         assert explained[same] == again[same]
+
+
+def test_explain_finds_the_limit_for_at_most():
+    done = weir("explain", "--json", "at most 300 in any 60s")
+    assert json.loads(done.stdout) == {
+        "at_most": "300", "window_ns": 60_000_000_000, "choices": [
+            {"limit": "270/min capacity=30", "capacity": "30", "rate_per_s": "4.5",
+             "recommended": True},
+            {"limit": "299/min capacity=1", "capacity": "1", "rate_per_s": "299/60",
+             "recommended": False},
+            {"limit": "150/min", "capacity": "150", "rate_per_s": "2.5", "recommended": False}],
+    }
+    assert weir("explain", "at", "most", "300", "in any 60s").stdout \
+        == weir("explain", "at most 300 in any 60s").stdout
+    assert "under 1/min two are never closer than 1 min" \
+        in weir("explain", "at most 1 in any min").stdout
+    exact = weir("explain", "at most 1000000000000 in any 7ns")
+    assert "No bucket can keep that exactly" in exact.stdout
+
+
+def test_explain_sizes_by_latency():
+    done = weir("explain", "100/s", "--max-latency", "200ms")
+    assert done.stdout.splitlines()[0] == "100/s capacity=20"
+    explained = json.loads(weir("explain", "queue 100/s", "--max-latency=200ms", "--json").stdout)
+    assert explained["limit"] == "queue 100/s capacity=20"
+    assert explained["max_latency_ns"] == 200_000_000
+    assert explained["delay_max_ns"] == "200000000"
+    assert explained["windows"][0] == {"window_ns": 10**9, "at_most": "120",
+                                       "requests_at_most": 120, "leave_at_most": 101}
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["10/s", "--max-latency", "5ms"], "nothing of cost 1 can be served so soon: one drains"
+                                           " every 100 ms"),
+        (["10/s", "capacity=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
+        (["10/s", "burst=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
+        (["10/s", "--max-latency", "0s"], "--max-latency is above 0"),
+        (["10/s", "--max-latency", "soon"], "expected a duration"),
+        (["at most 3 in any 1s", "--max-latency", "1s"], "--max-latency is for a limit"),
+        (["at most 3"], "expected 'in any' and a time"),
+        (["at most 0 in any 1s"], "it is a ban"),
+        (["at", "most"], "expected 'at most N in any T'"),
+    ],
+)
+def test_explain_refuses_what_makes_no_plan(arguments, said):
+    done = weir("explain", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_explain_of_a_queue_says_when_they_leave():
+    explained = json.loads(weir("explain", "queue 5/s capacity=10 first=now", "--json").stdout)
+    assert (explained["kind"], explained["first"]) == ("queue", "now")
+    assert (explained["delay_max_ns"], explained["drain_ns"]) == ("2000000000", "2200000000")
+    assert explained["strict"] == []
+    said = weir("explain", "queue 5/s capacity=10").stdout
+    assert "  delay       at most 2 s for whoever is let in\n" in said
+    assert "any 1 s      at most 15 in, at most 6 out" in said
+    assert "Never more than" not in said
 
 
 # ---- bench ----

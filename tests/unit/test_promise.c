@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "cli/plan.h"
 #include "cli/promise.h"
 #include "weir/bucket.h"
 
@@ -120,22 +121,104 @@ static void the_bound_is_reached_and_never_passed(void **state)
     }
 }
 
-static void strict_limits_keep_their_word(void **state)
+static void planned_buckets_keep_their_word(void **state)
 {
     (void)state;
-    struct weir_limit_config strict;
-    const uint64_t period_ns = 1000000000;
+    struct weir_limit_config config;
     for (uint64_t count = 2; count <= 40; count++) {
+        const struct plan plan = {count * WEIR_UNIT, 1000000000};
         for (uint64_t burst = 1; burst < count; burst++) {
-            assert_true(promise_strict(&strict, count, period_ns, burst));
-            struct weir_amount bound = promise_bound(&strict, period_ns);
+            assert_true(plan_bucket(&config, &plan, burst * WEIR_UNIT));
+            struct weir_amount bound = promise_bound(&config, plan.window_ns);
             assert_true(amount_floor(&bound) == count && amount_ceil(&bound) == count);
-            assert_true(greedy(&strict, period_ns) <= count);
+            assert_true(greedy(&config, plan.window_ns) <= count);
         }
+        assert_false(plan_bucket(&config, &plan, 0));
+        assert_false(plan_bucket(&config, &plan, count * WEIR_UNIT));
     }
-    assert_false(promise_strict(&strict, 1, period_ns, 1));
-    assert_false(promise_strict(&strict, 5, period_ns, 5));
-    assert_false(promise_strict(&strict, 5, period_ns, 0));
+}
+
+static void plans_are_read_from_words(void **state)
+{
+    (void)state;
+    struct plan plan;
+    struct weir_error error;
+    assert_int_equal(plan_parse(&plan, "at most 300 in any 60s", NULL), WEIR_OK);
+    assert_int_equal(plan.at_most_micro, 300 * WEIR_UNIT);
+    assert_int_equal(plan.window_ns, 60000000000);
+    assert_int_equal(plan_parse(&plan, "at most 2.5 in any min", NULL), WEIR_OK);
+    assert_int_equal(plan.at_most_micro, 2500000);
+    assert_int_equal(plan.window_ns, 60000000000);
+    static const struct {
+        const char *text;
+        enum weir_status status;
+        size_t offset;
+    } BAD[] = {
+        {"at least 3 in any 1s", WEIR_E_SYNTAX, 0},
+        {"at most 3", WEIR_E_SYNTAX, 9},
+        {"at most  3 in any 1s", WEIR_E_SYNTAX, 8},
+        {"at most 3 in every 1s", WEIR_E_SYNTAX, 21},
+        {"at most 0 in any 1s", WEIR_E_RANGE, 8},
+        {"at most x in any 1s", WEIR_E_SYNTAX, 8},
+        {"at most 3x in any 1s", WEIR_E_SYNTAX, 9},
+        {"at most 3 in any 0s", WEIR_E_RANGE, 17},
+        {"at most 3 in any 12q", WEIR_E_SYNTAX, 19},
+        {"at most 3 in any ", WEIR_E_SYNTAX, 17},
+        {"at most 3 in any 1s 2", WEIR_E_SYNTAX, 17},
+        {"at most 3 in any 101000d", WEIR_E_RANGE, 17},
+        {"at most 3 in any 1s capacity=2", WEIR_E_SYNTAX, 17},
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        assert_int_equal(plan_parse(&plan, BAD[i].text, &error), BAD[i].status);
+        assert_int_equal(error.offset, BAD[i].offset);
+        assert_int_equal(plan_parse(&plan, BAD[i].text, NULL), BAD[i].status);
+    }
+}
+
+/* Whatever is chosen guarantees what was wanted, none twice, and the first holds a tenth. */
+static void choices_differ_and_the_first_holds_a_tenth(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count <= 300; count++) {
+        const struct plan plan = {count * WEIR_UNIT, 7000000000};
+        struct plan_choice choices[PLAN_CHOICE_MAX];
+        size_t choice_count = plan_choose(&plan, choices);
+        assert_int_equal(choice_count, count < 2 ? 0 : count < 4 ? 1 : count < 20 ? 2 : 3);
+        for (size_t i = 0; i < choice_count; i++) {
+            struct weir_amount bound = promise_bound(&choices[i].config, plan.window_ns);
+            assert_true(amount_floor(&bound) == count && amount_ceil(&bound) == count);
+            for (size_t j = 0; j < i; j++) {
+                assert_true(choices[i].config.capacity_micro != choices[j].config.capacity_micro);
+            }
+        }
+        uint64_t tenth = count / 10 > 0 ? count / 10 : 1;
+        assert_true(choice_count == 0 || choices[0].config.capacity_micro == tenth * WEIR_UNIT);
+    }
+}
+
+static void a_capacity_for_a_latency_is_the_largest(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("100/s");
+    assert_int_equal(plan_capacity(&config, 200000000), 20 * WEIR_UNIT);
+    assert_int_equal(plan_capacity(&config, 500000000), 50 * WEIR_UNIT);
+    assert_int_equal(plan_capacity(&config, 1), 0);
+    config = parse("10/3s");
+    assert_int_equal(plan_capacity(&config, 1000000000), 3333333); // and 1/3 millionth
+    config = parse("1000000/ns");
+    assert_int_equal(plan_capacity(&config, WEIR_SPAN_NS_MAX), WEIR_MICRO_MAX);
+}
+
+static void a_queue_promises_what_leaves_it_too(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("queue 5/s capacity=10");
+    amount_is(promise_bound(&config, 1000000000), "15");
+    amount_is(promise_leaving(&config, 1000000000), "6");
+    config = parse("queue 5/s capacity=10 first=now");
+    amount_is(promise_bound(&config, 1000000000), "16");
+    amount_is(promise_leaving(&config, 1000000000), "6");
+    assert_int_equal(promise_held_micro(&config), 11 * WEIR_UNIT);
 }
 
 static void amounts_round_both_ways(void **state)
@@ -157,7 +240,11 @@ int main(void)
         cmocka_unit_test(the_numbers_of_a_limit_are_exact),
         cmocka_unit_test(the_largest_limits_do_not_overflow),
         cmocka_unit_test(the_bound_is_reached_and_never_passed),
-        cmocka_unit_test(strict_limits_keep_their_word),
+        cmocka_unit_test(planned_buckets_keep_their_word),
+        cmocka_unit_test(plans_are_read_from_words),
+        cmocka_unit_test(choices_differ_and_the_first_holds_a_tenth),
+        cmocka_unit_test(a_capacity_for_a_latency_is_the_largest),
+        cmocka_unit_test(a_queue_promises_what_leaves_it_too),
         cmocka_unit_test(amounts_round_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `weir explain LIMIT`: what a limit promises. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/explain/explain.h"
+#include "cli/promise.h"
+
+/* Windows worth a line: the limit's own period, and those that people think in. */
+static const uint64_t WINDOWS_NS[] = {NS_PER_S, 60 * NS_PER_S, 3600 * NS_PER_S, 86400 * NS_PER_S,
+                                      30 * 86400 * NS_PER_S};
+
+static void choose_windows(struct explanation *e)
+{
+    e->windows_ns[e->window_count++] = e->config.period_ns;
+    uint64_t interval_ns = amount_ceil(&e->interval_ns);
+    for (size_t i = 0; i < sizeof WINDOWS_NS / sizeof WINDOWS_NS[0]; i++) {
+        if (WINDOWS_NS[i] > e->config.period_ns && WINDOWS_NS[i] >= interval_ns
+            && e->window_count < WINDOW_COUNT_MAX - 1) {
+            e->windows_ns[e->window_count++] = WINDOWS_NS[i];
+        }
+    }
+}
+
+/* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise. */
+static void choose_strict(struct explanation *e)
+{
+    const struct plan plan = {e->config.count_micro, e->config.period_ns};
+    if (e->config.count_micro % WEIR_UNIT == 0) {
+        e->count = e->config.count_micro / WEIR_UNIT;
+        e->strict_count = plan_choose(&plan, e->strict);
+    }
+}
+
+static void say_period(struct explanation *e)
+{
+    char text[DURATION_TEXT_MAX];
+    struct weir_amount period_ns = {.numerator_low = e->config.period_ns, .denominator_low = 1};
+    (void)duration_print_exact(&period_ns, text);
+    (void)strcpy(e->period, strncmp(text, "1 ", 2) == 0 ? text + 2 : text);
+}
+
+const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX])
+{
+    /* The buffer suffices for any limit, so this cannot fail. */
+    (void)!weir_limit_print(config, text, WEIR_LIMIT_TEXT_MAX);
+    return text;
+}
+
+static void explanation_init(struct explanation *e, const struct weir_limit_config *config,
+                             const char *written)
+{
+    *e = (struct explanation){
+        .config = *config,
+        .written = written,
+        .is_queue = config->kind == WEIR_KIND_QUEUE,
+        .rate_per_s = promise_rate_per_s(config),
+        .interval_ns = promise_drain_ns(config, WEIR_UNIT),
+        .drain_ns = promise_drain_ns(config, promise_held_micro(config)),
+        .delay_max_ns = promise_drain_ns(config, config->capacity_micro),
+    };
+    (void)limit_text(config, e->canonical);
+    say_period(e);
+    choose_windows(e);
+    choose_strict(e);
+}
+
+/* "1 s": a window, exactly. */
+const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX])
+{
+    struct weir_amount amount = {.numerator_low = window_ns, .denominator_low = 1};
+    return duration_print_exact(&amount, text);
+}
+
+/* Of cost 1 each: none where not even one fits. */
+uint64_t requests_at_most(const struct explanation *e, const struct weir_amount *bound)
+{
+    return e->config.capacity_micro >= WEIR_UNIT ? amount_floor(bound) : 0;
+}
+
+enum { OPTION_MAX_LATENCY, OPTION_JSON };
+
+static const struct option OPTIONS[] = {
+    [OPTION_MAX_LATENCY] = {"max-latency", "DURATION",
+                            "choose the capacity: the most that drains in so much time"},
+    [OPTION_JSON] = {"json", NULL, "the same as JSON, every number exact"},
+    {NULL, NULL, NULL},
+};
+
+enum { WORD_COUNT_MAX = 16 };
+
+/* What the command line says. */
+struct request {
+    const struct command *command;
+    char text[WEIR_LIMIT_TEXT_MAX + 1];
+    uint64_t max_latency_ns; // 0: none
+    bool json;
+};
+
+/* capacity = rate * latency. */
+static int choose_capacity(const struct request *request, struct weir_limit_config *config)
+{
+    if (strstr(request->text, "capacity=") != NULL || strstr(request->text, "burst=") != NULL) {
+        return usage_error(request->command, "--max-latency chooses the capacity: leave it out");
+    }
+    config->capacity_micro = plan_capacity(config, request->max_latency_ns);
+    if (config->capacity_micro < WEIR_UNIT) {
+        struct weir_amount interval_ns = promise_drain_ns(config, WEIR_UNIT);
+        char interval[DURATION_TEXT_MAX];
+        return usage_error(request->command,
+                           "nothing of cost 1 can be served so soon: one drains every %s",
+                           duration_print_exact(&interval_ns, interval));
+    }
+    struct weir_limit unused;
+    struct weir_error error;
+    if (weir_limit_init(&unused, config, &error) != WEIR_OK) {
+        complain(request->command, "%s", error.message);
+        return CLI_USAGE;
+    }
+    return CLI_DONE;
+}
+
+static int explain_limit(const struct request *request)
+{
+    struct weir_limit_config config;
+    struct weir_error error;
+    if (weir_limit_parse(&config, request->text, strlen(request->text), &error) != WEIR_OK) {
+        complain_at(request->command, request->text, &error);
+        return CLI_USAGE;
+    }
+    if (request->max_latency_ns > 0) {
+        int code = choose_capacity(request, &config);
+        if (code != CLI_DONE) {
+            return code;
+        }
+    }
+    struct explanation explanation;
+    explanation_init(&explanation, &config, request->text);
+    explanation.max_latency_ns = request->max_latency_ns;
+    return request->json ? explain_in_json(request->command, &explanation)
+                         : explain_in_words(&explanation);
+}
+
+static int read_latency(struct request *request, const char *text)
+{
+    struct weir_error error;
+    if (duration_parse(&request->max_latency_ns, text, &error) != WEIR_OK) {
+        complain_at(request->command, text, &error);
+        return CLI_USAGE;
+    }
+    if (request->max_latency_ns == 0) {
+        return usage_error(request->command, "--max-latency is above 0");
+    }
+    return CLI_DONE;
+}
+
+static int run_explain(const struct command *command, int count, char **words)
+{
+    struct arguments arguments = {.count = count, .words = words};
+    struct request request = {.command = command};
+    char *limit_words[WORD_COUNT_MAX];
+    int limit_count = 0;
+    int code = CLI_DONE;
+    const char *value;
+    for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
+        switch (option) {
+        case OPTION_MAX_LATENCY: code = read_latency(&request, value); break;
+        case OPTION_JSON: request.json = true; break;
+        case ARGUMENT_HELP: command_help(command); return CLI_DONE;
+        case ARGUMENT_WORD:
+            if (limit_count == WORD_COUNT_MAX) {
+                return usage_error(command, "too many words");
+            }
+            limit_words[limit_count++] = words[arguments.at - 1];
+            break;
+        default: return usage_error(command, "%s", arguments.problem);
+        }
+        if (code != CLI_DONE) {
+            return code;
+        }
+    }
+    if (limit_count == 0) {
+        return usage_error(command, "say which limit, for example 100/s capacity=20");
+    }
+    if (!join_limit(request.text, limit_count, limit_words)) {
+        return usage_error(command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
+    }
+    if (!plan_is_meant(request.text)) {
+        return explain_limit(&request);
+    }
+    if (request.max_latency_ns > 0) {
+        return usage_error(command, "--max-latency is for a limit, not for 'at most N in any T'");
+    }
+    return explain_wanted(command, request.text, request.json);
+}
+
+const struct command EXPLAIN_COMMAND = {
+    .name = "explain",
+    .words = "LIMIT... | at most N in any T",
+    .summary = "what a limit promises",
+    .about =
+        "Says what a limit promises: how much passes at most in any window, how long anyone\n"
+        "waits, how it drains, what it costs in memory, and which limit guarantees that it is\n"
+        "never more than so many in any period. Every number is exact. The other way round,\n"
+        "'at most N in any T' names the limits that guarantee just that, one recommended, and\n"
+        "--max-latency makes the bucket as large as whoever waits for it can bear.",
+    .examples = "    weir explain 10/s\n"
+                "    weir explain 100/s capacity=20\n"
+                "    weir explain at most 300 in any 60s\n"
+                "    weir explain queue 100/s --max-latency 200ms\n"
+                "    weir explain --json 1000/30d\n",
+    .options = OPTIONS,
+    .run = run_explain,
+};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `weir explain`, in pieces: explain.c works out what a limit promises, words.c and json.c say it, and
+ * wanted.c goes the other way, from "at most N in any T" to the limit. */
+#ifndef WEIR_CLI_EXPLAIN_EXPLAIN_H
+#define WEIR_CLI_EXPLAIN_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/plan.h"
+#include "weir/decision.h"
+#include "weir/limit.h"
+
+enum {
+    BUCKET_BYTES = 40, // two slots of 24 bytes to a line of 64, four fifths of them in use
+    WINDOW_COUNT_MAX = 5
+};
+
+/* Everything that is said of a limit, before it is said in one form or another. */
+struct explanation {
+    struct weir_limit_config config;
+    const char *written; // as the command line has it
+    char canonical[WEIR_LIMIT_TEXT_MAX];
+    char period[DURATION_TEXT_MAX]; // "30 d"; "s" for 1 s, as in "10 per s"
+    bool is_queue;
+    uint64_t max_latency_ns; // what the capacity was made for, or 0
+    struct weir_amount rate_per_s, interval_ns, drain_ns, delay_max_ns;
+    uint64_t windows_ns[WINDOW_COUNT_MAX];
+    size_t window_count;
+    uint64_t count; // whole units per period, 0 if they are not whole
+    struct plan_choice strict[PLAN_CHOICE_MAX];
+    size_t strict_count;
+};
+
+/* Of cost 1 each: none where not even one fits. */
+uint64_t requests_at_most(const struct explanation *e, const struct weir_amount *bound);
+
+/* A limit's canonical text. Returns `text`. */
+const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX]);
+
+/* "1 s": a window, exactly. Returns `text`. */
+const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX]);
+
+/* Exit codes. */
+int explain_in_words(const struct explanation *e);
+int explain_in_json(const struct command *command, const struct explanation *e);
+
+/* "at most N in any T": which limits guarantee that. An exit code. */
+int explain_wanted(const struct command *command, const char *text, bool json);
+
+#endif

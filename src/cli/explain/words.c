@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a limit promises, in words and as a picture. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/explain/explain.h"
+#include "cli/promise.h"
+#include "core/arith.h"
+
+enum {
+    PICTURE_ROWS = 8,
+    PICTURE_COLUMNS = 40,
+    RATE_LENGTH_SHOWN = 20 // a longer fraction helps nobody
+};
+
+/* One window's bound: "120", "70/3 (about 23.333333; 23 of cost 1)". */
+static void say_bound(const struct explanation *e, const struct weir_amount *amount)
+{
+    char bound[WEIR_AMOUNT_TEXT_MAX];
+    (void)weir_amount_print(amount, bound);
+    (void)printf("at most %s", bound);
+    if (strchr(bound, '/') != NULL) {
+        char about[ABOUT_TEXT_MAX];
+        (void)amount_print_about(amount, about);
+        (void)printf(" (%s; %" PRIu64 " of cost 1)", about, requests_at_most(e, amount));
+    } else if (strchr(bound, '.') != NULL) {
+        (void)printf(" (%" PRIu64 " of cost 1)", requests_at_most(e, amount));
+    }
+}
+
+static void say_windows(const struct explanation *e)
+{
+    char count[MICRO_TEXT_MAX];
+    char held[MICRO_TEXT_MAX];
+    (void)printf("  guarantees  in any window of T, both its ends included, %sat most"
+                 " %s + T * %s/%s%s\n",
+                 e->is_queue ? "lets in " : "", print_micro(promise_held_micro(&e->config), held),
+                 print_micro(e->config.count_micro, count), e->period, e->is_queue ? "" : ":");
+    if (e->is_queue) {
+        (void)printf("              and lets out, of cost 1, at most 1 + T * %s/%s:\n", count,
+                     e->period);
+    }
+    for (size_t i = 0; i < e->window_count; i++) {
+        char window[DURATION_TEXT_MAX];
+        struct weir_amount in = promise_bound(&e->config, e->windows_ns[i]);
+        (void)printf("                any %-8s ", window_text(e->windows_ns[i], window));
+        say_bound(e, &in);
+        if (e->is_queue) {
+            struct weir_amount out = promise_leaving(&e->config, e->windows_ns[i]);
+            (void)printf(" in, at most %" PRIu64 " out", requests_at_most(e, &out));
+        }
+        (void)putchar('\n');
+    }
+}
+
+/* When the row of the picture is reached. Steps of less than a nanosecond are written in
+ * millionths of one. */
+static const char *picture_time(const struct explanation *e, unsigned row,
+                                char text[DURATION_TEXT_MAX])
+{
+    uint64_t drain_ns = amount_ceil(&e->drain_ns);
+    if (drain_ns > PICTURE_ROWS || row == 0) {
+        return duration_print_up(
+            drain_ns / PICTURE_ROWS * row + drain_ns % PICTURE_ROWS * row / PICTURE_ROWS, text);
+    }
+    /* The denominator divides a count of at most 10^18, so both fit 64 bits, and here 128. */
+    struct weir_amount after_ns = amount_of((uint128)e->drain_ns.numerator_low * row,
+                                            (uint128)e->drain_ns.denominator_low * PICTURE_ROWS);
+    char about[ABOUT_TEXT_MAX];
+    (void)amount_print_about(&after_ns, about);
+    const char *number = about + (about[0] == 'a' ? strlen("about ") : 0);
+    (void)snprintf(text, DURATION_TEXT_MAX, "%.90s ns", number);
+    return text;
+}
+
+/* A full bucket that nobody adds to, in eighths. */
+static void say_picture(const struct explanation *e)
+{
+    static const char BAR[] = "########################################";
+    _Static_assert(sizeof BAR == PICTURE_COLUMNS + 1, "a full bar");
+    _Static_assert(PICTURE_COLUMNS % PICTURE_ROWS == 0, "each row is exact");
+    (void)puts("\n  Filled at once and then left alone:\n");
+    for (unsigned row = 0; row <= PICTURE_ROWS; row++) {
+        char time[DURATION_TEXT_MAX];
+        char level[WEIR_AMOUNT_TEXT_MAX];
+        uint64_t left = PICTURE_ROWS - row;
+        struct weir_amount amount = {.numerator_low = promise_held_micro(&e->config) * left,
+                                     .denominator_low = WEIR_UNIT * PICTURE_ROWS};
+        (void)weir_amount_print(&amount, level);
+        (void)printf("  %12s  |%-*.*s| %s\n", picture_time(e, row, time), PICTURE_COLUMNS,
+                     (int)(left * PICTURE_COLUMNS / PICTURE_ROWS), BAR, level);
+    }
+}
+
+/* Why there is nothing to suggest. */
+static void say_no_strict(const struct explanation *e)
+{
+    char window[DURATION_TEXT_MAX];
+    char count[MICRO_TEXT_MAX];
+    (void)printf("\n  Never more than %s in any %s, whenever that begins: no limit is suggested,\n",
+                 print_micro(e->config.count_micro, count),
+                 window_text(e->config.period_ns, window));
+    if (e->count == 0) {
+        (void)puts("  since that is no whole number; try the same rate over a longer period.");
+    } else if (e->count == 1) {
+        (void)puts(
+            "  since a bucket that holds 1 admits that, and then what has drained meanwhile.");
+    } else {
+        (void)puts("  since none can be kept exactly.");
+    }
+}
+
+static void say_strict(const struct explanation *e)
+{
+    char window[DURATION_TEXT_MAX];
+    if (e->strict_count == 0) {
+        say_no_strict(e);
+        return;
+    }
+    (void)printf("\n  Never more than %" PRIu64 " in any %s, whenever that begins:\n\n", e->count,
+                 window_text(e->config.period_ns, window));
+    for (size_t i = 0; i < e->strict_count; i++) {
+        char text[WEIR_LIMIT_TEXT_MAX];
+        (void)printf("      %-24s %s\n", limit_text(&e->strict[i].config, text), e->strict[i].why);
+    }
+}
+
+enum {
+    SPAN_ABOUT_MAX = ABOUT_TEXT_MAX + 8,
+    SPAN_TEXT_MAX = DURATION_TEXT_MAX + SPAN_ABOUT_MAX + 8,
+    SMALL_SPAN_NS = 100 // where whole nanoseconds are too coarse
+};
+
+/* "10 ms", "1000/7 ms (about 143 ms)". */
+static void print_span(const struct weir_amount *ns, char text[SPAN_TEXT_MAX])
+{
+    char exact[DURATION_TEXT_MAX];
+    char rounded[DURATION_TEXT_MAX];
+    char about[SPAN_ABOUT_MAX];
+    bool is_fraction = strchr(duration_print_exact(ns, exact), '/') != NULL;
+    if (amount_ceil(ns) > SMALL_SPAN_NS) {
+        (void)duration_print_up(amount_ceil(ns), rounded);
+        (void)snprintf(about, sizeof about, "about %s", rounded);
+    } else {
+        int length = amount_print_about(ns, about);
+        (void)snprintf(about + length, sizeof about - (size_t)length, " ns");
+    }
+    (void)snprintf(text, SPAN_TEXT_MAX, is_fraction ? "%s (%s)" : "%s", exact, about);
+}
+
+static void say_waits(const struct explanation *e)
+{
+    char interval[DURATION_TEXT_MAX];
+    if (e->is_queue) {
+        char delay[SPAN_TEXT_MAX];
+        print_span(&e->delay_max_ns, delay);
+        (void)printf("  delay       at most %s for whoever is let in\n", delay);
+    }
+    char drain[DURATION_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    (void)printf(e->is_queue ? "  retry       after at most " : "  waits       at most ");
+    if (e->config.capacity_micro > WEIR_UNIT) {
+        (void)printf("%s for a take of 1, ", duration_print_exact(&e->interval_ns, interval));
+    }
+    (void)printf("%s for a take of %s; more than that never passes\n",
+                 duration_print_exact(&e->delay_max_ns, drain),
+                 print_micro(e->config.capacity_micro, capacity));
+}
+
+int explain_in_words(const struct explanation *e)
+{
+    struct colours colours = colours_of_output();
+    char count[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    char interval[SPAN_TEXT_MAX];
+    char drain[SPAN_TEXT_MAX];
+    char rate[WEIR_AMOUNT_TEXT_MAX];
+    (void)print_micro(e->config.count_micro, count);
+    (void)print_micro(e->config.capacity_micro, capacity);
+    print_span(&e->interval_ns, interval);
+    print_span(&e->drain_ns, drain);
+    (void)weir_amount_print(&e->rate_per_s, rate);
+
+    (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
+    if (strcmp(e->written, e->canonical) != 0) {
+        (void)printf("  you wrote   %s\n", e->written);
+    }
+    if (e->max_latency_ns > 0) {
+        char latency[DURATION_TEXT_MAX];
+        (void)printf("  sized for   %s: %s/%s * %s = %s\n", window_text(e->max_latency_ns, latency),
+                     count, e->period, latency, capacity);
+    }
+    (void)printf("  %-11s %s per %s: one every %s", e->is_queue ? "lets out" : "drains", count,
+                 e->period, interval);
+    bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
+    (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
+    if (e->is_queue) {
+        (void)printf("  holds       %s in line; %s\n", capacity,
+                     e->config.first == WEIR_FIRST_NOW
+                         ? "if nobody is there, the first goes at once"
+                         : "the first goes after one interval, also if nobody is there");
+    } else {
+        (void)printf("  holds       %s: so many pass at one instant, when the bucket is empty\n",
+                     capacity);
+    }
+    (void)printf("  empties     in %s, from full\n", drain);
+    say_waits(e);
+    say_windows(e);
+    (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
+    if (e->config.on_full == WEIR_ON_FULL_ALLOW) {
+        (void)puts("  on_full     a key that finds no room in the table passes, uncounted");
+    }
+    say_picture(e);
+    if (!e->is_queue) { // what leaves one is even already
+        say_strict(e);
+    }
+    return CLI_DONE;
+}

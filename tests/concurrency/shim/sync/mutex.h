@@ -11,7 +11,7 @@ struct mutex {
     uint64_t holder; // 0: open; otherwise the thread, from 1
 };
 
-/* Always false: in these walks nobody dies. */
+/* Always false: in these walks nobody dies (tests/processes/ kills at every instruction). */
 bool mutex_lock(struct mutex *mutex);
 void mutex_unlock(struct mutex *mutex);
 

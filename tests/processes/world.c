@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/bucket_math.h"
+#include "store/table/file.h"
+
+void give_up(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fflush(stdout);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+struct table *world_open(uint64_t bytes)
+{
+    char path[] = "/tmp/weir-processes-XXXXXX";
+    if (mkdtemp(path) == NULL) {
+        give_up("no folder in /tmp");
+    }
+    char file[sizeof path + 8];
+    (void)snprintf(file, sizeof file, "%s/store", path);
+    struct file_config config = {
+        .path = file, .bytes = bytes, .mode = 0600, .is_caller_clock = true, .seed = {1, 2}};
+    struct store *store;
+    uint64_t seed[2];
+    struct weir_error error = {.message = ""};
+    enum weir_status status = table_open_file(&store, &config, seed, &error);
+    (void)unlink(file);
+    (void)rmdir(path);
+    if (status != WEIR_OK) {
+        give_up("%s", error.message);
+    }
+    return (struct table *)store;
+}
+
+void *world_share(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        give_up("no memory");
+    }
+    return at;
+}
+
+struct weir_rule world_rule(const char *limit)
+{
+    struct weir_rule rule = {.hash_key = {3, 4}};
+    struct weir_error error;
+    if (weir_limit_from_text(&rule.limit, limit, &error) != WEIR_OK) {
+        give_up("%s: %s", limit, error.message);
+    }
+    return rule;
+}
+
+uint64_t world_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+void world_lock_all(struct table *table)
+{
+    for (uint64_t i = 0; i < table->stripe_count; i++) {
+        struct stripe *stripe = &table->stripes[i];
+        if (mutex_lock(&stripe->mutex)) {
+            table_repair(table, stripe);
+        }
+        mutex_unlock(&stripe->mutex);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+void world_check(const struct table *table)
+{
+    uint64_t slot_count = table->stripe_count * table->stripe_lines * TABLE_LINE_SLOTS;
+    uint64_t *tags = calloc(slot_count, sizeof *tags);
+    uint64_t count = 0;
+    uint64_t used_count = 0;
+    if (tags == NULL) {
+        give_up("no memory");
+    }
+    for (uint64_t i = 0; i < slot_count; i++) {
+        const struct line *line = &table->lines[i / TABLE_LINE_SLOTS];
+        uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
+        if (tag == 0) {
+            continue;
+        }
+        if ((line->states[i % TABLE_LINE_SLOTS].word & BUCKET_OWNER_MASK) != table_owner_of(tag)) {
+            give_up("slot %" PRIu64 " is not its tag's", i);
+        }
+        tags[count++] = tag;
+    }
+    qsort(tags, count, sizeof *tags, by_value);
+    for (uint64_t i = 1; i < count; i++) {
+        if (tags[i] == tags[i - 1]) {
+            give_up("a key has two slots");
+        }
+    }
+    for (uint64_t i = 0; i < table->stripe_count; i++) {
+        used_count += table->stripes[i].used_count;
+    }
+    if (used_count != count) {
+        give_up("%" PRIu64 " slots are in use, and %" PRIu64 " were counted", count, used_count);
+    }
+    free(tags);
+}

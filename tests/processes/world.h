@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests here share: a table in a file that is gone when they end, and what must be true of it
+ * once its stripes have been locked again. */
+#ifndef WEIR_TESTS_PROCESSES_WORLD_H
+#define WEIR_TESTS_PROCESSES_WORLD_H
+
+#include <stdint.h>
+
+#include "store/table/table.h"
+
+/* Ends the test. */
+__attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *format, ...);
+
+/* Opens a new file for a clock of the caller's, and removes its name. */
+struct table *world_open(uint64_t bytes);
+
+/* Memory that children share, zeroed. */
+void *world_share(size_t bytes);
+
+struct weir_rule world_rule(const char *limit);
+
+uint64_t world_random(uint64_t *state);
+
+/* Locks every stripe once, as an insertion does, so that the heirs of the dead do their duty. */
+void world_lock_all(struct table *table);
+
+/* Ends the test if a slot is not its tag's, if a key has two slots, or a counter is wrong. */
+void world_check(const struct table *table);
+
+#endif

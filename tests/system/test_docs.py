@@ -77,6 +77,15 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.once
+def test_the_vectors_that_a_page_names_exist():
+    vectors = (ROOT / "tests/conformance/contradictions.vec").read_text()
+    page = (ROOT / "docs/what-the-articles-get-wrong.md").read_text()
+    rows = set(re.findall(r"\brow (\d+)", page))
+    assert len(rows) > 12
+    assert not {row for row in rows if f"case row {row}:" not in vectors}
+
+
+@pytest.mark.once
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs/README.md").read_text()
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}

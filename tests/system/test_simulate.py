@@ -323,8 +323,15 @@ PICTURES = {
     "refused-fills.svg": ["1.5/s capacity=3", RECORDINGS / "fills.csv"],
     "queue-every-25ms.svg": ["queue 5/s capacity=10", RECORDINGS / "every-25ms.csv"],
     "every-25ms.svg": ["5/s capacity=10", RECORDINGS / "every-25ms.csv"],
+    "burst.svg": ["5/s capacity=10", "5/s capacity=1", "queue 5/s capacity=10",
+                  RECORDINGS / "burst.csv"],
     "access-log.svg": ["60/min capacity=10", RECORDINGS / "access.log"],
 }
+
+
+@pytest.mark.once
+def test_every_picture_of_the_documents_is_drawn_here():
+    assert {path.name for path in (ROOT / "docs" / "img").glob("*.svg")} == set(PICTURES)
 
 
 @pytest.mark.once
@@ -393,13 +400,14 @@ def test_a_terminal_gets_blocks_and_colours_where_it_wants_them():
 
 
 @pytest.mark.once
-def test_every_example_of_the_page_is_true(tmp_path):
+@pytest.mark.parametrize("page", ["simulate.md", "which-limit.md"])
+def test_every_example_of_the_page_is_true(page, tmp_path):
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "weir").symlink_to(Path(weir_binary()).resolve())
     environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    examples = list(examples_of(ROOT / "docs" / "simulate.md"))
-    assert len(examples) >= 4
+    examples = list(examples_of(ROOT / "docs" / page))
+    assert examples
     for command, printed in examples:
         done = subprocess.run(
             ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

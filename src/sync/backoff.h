@@ -16,15 +16,20 @@
 /* How many pauses: about 1 us at first, and 4 at most (a pause is 20 to 50 ns on x86-64). */
 enum { BACKOFF_TURNS_FIRST = 64, BACKOFF_TURNS_MAX = 256 };
 
-static inline void back_off(unsigned *turns)
+static inline void back_off_for(unsigned turns)
 {
-    for (unsigned i = 0; i < *turns; i++) {
+    for (unsigned i = 0; i < turns; i++) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #else
         __asm__ volatile("isb" : : : "memory"); // aarch64: its `yield` does not wait
 #endif
     }
+}
+
+static inline void back_off(unsigned *turns)
+{
+    back_off_for(*turns);
     unsigned next = *turns == 0 ? BACKOFF_TURNS_FIRST : *turns * 2;
     *turns = next < BACKOFF_TURNS_MAX ? next : BACKOFF_TURNS_MAX;
 }

@@ -46,6 +46,7 @@
 #include "store/table/displaced.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
+#include "sync/backoff.h"
 
 /* A slot that holds the key, and the state that was read from it. */
 struct found {
@@ -370,6 +371,7 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
 {
     struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
     struct found found;
+    unsigned turns = BACKOFF_TURNS_FIRST;
     for (;;) {
         bool is_found = find_or_assume(table, request, hash, home, &found, &now_ns);
         struct line_keeper *keeper = table->store.keeper;
@@ -384,7 +386,8 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
         bool is_change = changes(found.seen, request, outcome);
         if (is_found && is_change
             && !commit(&found, bucket_with_moment(found.seen, outcome.moment))) {
-            continue; // the bucket changed meanwhile
+            back_off(&turns); // the bucket changed meanwhile
+            continue;
         }
         answer(decision, request, &charge, outcome, now_ns);
         if (is_found || !is_change) {
@@ -480,6 +483,7 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
     struct outcome outcome = usual_take(found->seen, limit, span_ns, now_ns);
     struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
     if (outcome.verdict == WEIR_ALLOWED && !cas_bucket(found->state, found->seen, next)) {
+        back_off_for(BACKOFF_TURNS_FIRST);
         return false;
     }
     usual_answer(decision, limit, span_ns, outcome, now_ns);

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import servers
+import waits
 from machine import (PEERS, PROGRAMS, ROOT, WEIR, Missing, Program, describe, progress, tool)
 from servers import Load
 
@@ -467,13 +468,17 @@ def run_rows(report, rows):
         rows_http(report, rows)
     if 19 in rows:
         row_precision(report)
+    if 28 in rows:
+        waits.worked_example(report)
+    if 30 in rows:
+        waits.waiters_bytes(report)
     if 32 in rows:
         row_one_shot(report)
     if 33 in rows:
         row_idle(report)
 
 
-ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 32, 33]
+ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 28, 30, 32, 33]
 
 
 def main():

@@ -1,6 +1,7 @@
 """`weir simulate`: the numbers of well-known examples, formats, bad input, pictures, the terminal."""
 
 import fcntl
+import gzip
 import json
 import math
 import os
@@ -236,6 +237,14 @@ def test_lines_that_cannot_be_read_are_counted_shown_and_left_out():
     assert "  and 8 more\n" in said
 
 
+def test_a_compressed_log_is_recognised(tmp_path):
+    file = tmp_path / "access.log.gz"
+    file.write_bytes(gzip.compress(b"1\n2\n"))
+    done = weir("simulate", "10/s", file)
+    assert done.returncode == 3
+    assert "line 1: this is compressed: zcat FILE | weir simulate LIMIT" in done.stderr
+
+
 def test_hostile_keys_do_not_reach_the_terminal():
     lines = ["0,\x1b[31mred", "0,\x1b[31mred", "0,b"]
     said = weir("simulate", "1/h", input="\n".join(lines)).stdout
@@ -374,6 +383,22 @@ def test_a_short_and_a_long_recording_show_the_same_level(tmp_path):
     top = [min(y for _, y in points) for points in ours]
     last = [points[-1][0] for points in ours]
     assert top == [34, 34] and abs(last[0] - last[1]) < 2
+
+
+def test_a_large_capacity_is_written_out(tmp_path):
+    assert ">1000000</text>" in drawn(tmp_path, "1000000/s", input="1\n")
+    assert "  1000000 |" in weir("simulate", "1000000/s", input="1\n").stdout
+
+
+def test_a_line_that_reaches_far_leaves_the_arrivals_their_picture(tmp_path):
+    lines = "\n".join(f"{i // 10}" for i in range(5000))
+    near = drawn(tmp_path, "queue 1/s capacity=50", input=lines)
+    far = drawn(tmp_path, "queue 1/30d capacity=1000", input=lines)
+    marks = [len(re.findall("M", re.search(f'class="{row}" d="([^"]*)"', svg)[1]))
+             for row, svg in (("leaves", near), ("refused", far))]
+    assert min(marks) > 200
+    [lane] = simulate("queue 1/s capacity=50", lines=lines.split())["limits"]
+    assert (lane["admitted"], lane["delayed"], lane["delay_max_ns"]) == (549, 549, 50 * 10**9)
 
 
 def test_one_arrival_and_one_instant_can_be_drawn(tmp_path):

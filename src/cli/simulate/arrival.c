@@ -385,7 +385,9 @@ enum arrival_begin arrival_begin(struct arrival_reader *reader, struct bytes lin
     case FORMAT_COMMON:
     case FORMAT_COMBINED: return begin_log(reader, why);
     }
-    *why = "neither CSV that begins with a time, nor an access log";
+    bool is_gzip = line.length > 1 && memcmp(line.at, "\x1f\x8b", 2) == 0; // RFC 1952
+    *why = is_gzip ? "this is compressed: zcat FILE | weir simulate LIMIT"
+                   : "neither CSV that begins with a time, nor an access log";
     return BEGIN_UNKNOWN;
 }
 

@@ -85,39 +85,46 @@ static void tally_fill(struct tally *tally, const struct arrival *arrival,
     }
 }
 
-/* For pictures only: a bucket drains evenly, so its level is what drains until it is empty. */
-static double level_of(const struct lane *lane, const struct weir_decision *decision,
-                       uint64_t shown_late_ns)
+/* The level now, for pictures only. */
+static double level_at(const struct simulate *simulate, const struct lane *lane, struct bytes key,
+                       uint64_t now_ns)
 {
-    double left_ns = (double)decision->reset_after_ns - (double)shown_late_ns;
-    double full_ns = (double)lane->rule.limit.full_ns;
-    return left_ns <= 0 || full_ns <= 0 ? 0 : lane_capacity(lane) * left_ns / full_ns;
+    struct weir_detail detail;
+    struct weir_decision unused;
+    struct weir_request request = {
+        .rule = &lane->rule,
+        .key = key.at,
+        .key_len = key.length,
+        .operation = WEIR_SHOW,
+        .detail = &detail,
+    };
+    weir_limiter_decide_at(simulate->limiter, &request, &unused, 1, now_ns);
+    return amount_value(&detail.amount);
 }
 
 /* Late arrivals are shown at the latest time so far: a picture does not run backwards. */
-static void note_bin(struct lane *lane, const struct arrival *arrival,
-                     const struct weir_decision *decision, bool went_over, bool full,
-                     uint64_t latest_ns)
+static void note_bin(const struct simulate *simulate, struct lane *lane,
+                     const struct arrival *arrival, const struct weir_decision *decision,
+                     bool went_over, bool full)
 {
-    struct bin *bin = bins_at(&lane->bins, latest_ns);
-    uint64_t late_ns = latest_ns - arrival->at_ns;
+    uint64_t latest_ns = simulate->recording.latest_ns;
+    struct bin *bin = bins_at(&lane->arriving, latest_ns);
     bin->admitted += !went_over;
     bin->refused += went_over;
     bin->full += full;
-    if (decision->reset_after_ns >= 0) {
-        bin_note_level(bin, level_of(lane, decision, late_ns),
+    if (decision->reset_after_ns >= 0 && !simulate->recording.has_keys) {
+        bin_note_level(bin, level_at(simulate, lane, arrival->key, latest_ns),
                        arrival->at_ns + (uint64_t)decision->reset_after_ns);
     }
     if (decision->verdict == WEIR_ALLOWED && decision->delay_ns > 0) {
         uint64_t leaves_ns = arrival->at_ns + (uint64_t)decision->delay_ns;
-        bins_at(&lane->bins, leaves_ns > latest_ns ? leaves_ns : latest_ns)->leaving++;
+        bins_at(&lane->leaving, leaves_ns > latest_ns ? leaves_ns : latest_ns)->leaving++;
     }
 }
 
 static void lane_note(const struct simulate *simulate, struct lane *lane,
                       const struct arrival *arrival, uint64_t key_hash,
-                      const struct weir_decision *decision, const struct weir_detail *detail,
-                      uint64_t latest_ns)
+                      const struct weir_decision *decision, const struct weir_detail *detail)
 {
     uint64_t before = lane->tally.spilled + tally_refused(&lane->tally);
     uint64_t full_before = lane->tally.full;
@@ -131,7 +138,7 @@ static void lane_note(const struct simulate *simulate, struct lane *lane,
     if (went_over) {
         worst_add(&lane->worst, key_hash, arrival->key);
     }
-    note_bin(lane, arrival, decision, went_over, full, latest_ns);
+    note_bin(simulate, lane, arrival, decision, went_over, full);
 }
 
 /* The first arrival: time begins here. */
@@ -139,8 +146,9 @@ static void begin_bins(struct simulate *simulate, uint64_t first_ns)
 {
     bool whole_seconds = simulate->reader.format != FORMAT_CSV;
     for (size_t i = 0; i < simulate->lane_count; i++) {
-        simulate->lanes[i].bins.origin_ns = first_ns;
-        simulate->lanes[i].bins.unit_ns = whole_seconds ? NS_PER_S : 1;
+        struct lane *lane = &simulate->lanes[i];
+        lane->arriving.origin_ns = lane->leaving.origin_ns = first_ns;
+        lane->arriving.unit_ns = lane->leaving.unit_ns = whole_seconds ? NS_PER_S : 1;
     }
 }
 
@@ -176,8 +184,7 @@ static void decide_batch(struct simulate *simulate, const struct arrival *arriva
         simulate->has_costs |= arrival->cost_micro != WEIR_UNIT;
         for (size_t j = 0; j < simulate->lane_count; j++) {
             size_t at = i * simulate->lane_count + j;
-            lane_note(simulate, &simulate->lanes[j], arrival, hash, &decisions[at], &details[at],
-                      simulate->recording.latest_ns);
+            lane_note(simulate, &simulate->lanes[j], arrival, hash, &decisions[at], &details[at]);
         }
     }
 }

@@ -17,7 +17,7 @@ struct picture_range picture_range(const struct simulate *simulate)
     uint64_t span_ns = recording->latest_ns - recording->first_ns;
     uint64_t drained_ns = recording->latest_ns;
     for (size_t i = 0; i < simulate->lane_count; i++) {
-        const struct bins *bins = &simulate->lanes[i].bins;
+        const struct bins *bins = &simulate->lanes[i].arriving;
         for (size_t j = 0; j < BIN_COUNT; j++) {
             uint64_t ns = bins->bins[j].drained_ns;
             drained_ns = ns > drained_ns ? ns : drained_ns;
@@ -30,7 +30,8 @@ struct picture_range picture_range(const struct simulate *simulate)
         .to_ns = recording->latest_ns + (is_shown ? drain_ns : span_ns / DRAIN_SHOWN_MAX),
     };
     if (recording->has_keys) {
-        range.to_ns = recording->latest_ns + simulate->lanes[0].bins.unit_ns; // no level is drawn
+        range.to_ns =
+            recording->latest_ns + simulate->lanes[0].arriving.unit_ns; // no level is drawn
     }
     range.to_ns += range.to_ns == range.from_ns; // never nothing at all
     return range;
@@ -92,11 +93,7 @@ static void show(struct replay *replay, uint64_t at_ns)
     struct weir_request request = {
         .rule = &replay->rule, .key = "", .operation = WEIR_SHOW, .detail = &detail};
     weir_limiter_decide_at(replay->limiter, &request, &unused, 1, at_ns);
-    const struct weir_amount *level = &detail.amount;
-    uint128 numerator = (uint128)level->numerator_high << 64 | level->numerator_low;
-    uint128 denominator = (uint128)level->denominator_high << 64 | level->denominator_low;
-    add_point(replay->picture, place_of(replay->range, at_ns),
-              denominator > 0 ? (double)numerator / (double)denominator : 0);
+    add_point(replay->picture, place_of(replay->range, at_ns), amount_value(&detail.amount));
     replay->shown_ns = at_ns;
 }
 
@@ -176,7 +173,8 @@ static double left_at(const struct bin *last, uint64_t last_ns, uint64_t at_ns)
 
 /* The highest level in each bin, or what is left since the last arrival, going down evenly: also beyond
  * the last bin. */
-static void draw_bins(struct picture *picture, const struct bins *bins, struct picture_range range)
+static void draw_arriving(struct picture *picture, const struct bins *bins,
+                          struct picture_range range)
 {
     struct bin last = {.level = 0};
     uint64_t last_ns = 0;
@@ -192,14 +190,13 @@ static void draw_bins(struct picture *picture, const struct bins *bins, struct p
         double level = fmax(bin->peak, left_at(&last, last_ns, begin_ns));
         add_point(picture, begin, level);
         add_point(picture, end, level);
-        if (bin->admitted + bin->refused + bin->leaving > 0) {
+        if (bin->admitted + bin->refused > 0) {
             add_mark(picture, (struct picture_mark){
                                   .at = begin,
                                   .width = end - begin,
                                   .admitted = (double)bin->admitted,
                                   .refused = (double)bin->refused,
                                   .full = (double)bin->full,
-                                  .leaving = (double)bin->leaving,
                               });
         }
         if (bin->drained_ns > last.drained_ns) {
@@ -216,6 +213,29 @@ static void draw_bins(struct picture *picture, const struct bins *bins, struct p
     }
 }
 
+/* When those go who stood in line, as far as that is drawn. */
+static void draw_leaving(struct picture *picture, const struct bins *bins,
+                         struct picture_range range)
+{
+    uint64_t width_ns = bins_width_ns(bins);
+    for (size_t i = 0; i < BIN_COUNT; i++) {
+        uint64_t begin_ns = bins->origin_ns + i * width_ns;
+        if (begin_ns >= range.to_ns) {
+            break;
+        }
+        double begin = place_of(range, begin_ns);
+        double end = place_of(range, begin_ns + width_ns);
+        double whole = (double)width_ns / (double)(range.to_ns - range.from_ns);
+        if (bins->bins[i].leaving > 0) {
+            add_mark(picture, (struct picture_mark){
+                                  .at = begin,
+                                  .width = end - begin,
+                                  .leaving = (double)bins->bins[i].leaving * (end - begin) / whole,
+                              });
+        }
+    }
+}
+
 bool picture_draw(struct picture *picture, const struct simulate *simulate, const struct lane *lane,
                   struct picture_range range)
 {
@@ -225,7 +245,8 @@ bool picture_draw(struct picture *picture, const struct simulate *simulate, cons
     if (recording_is_exact(&simulate->recording)) {
         return draw_exactly(picture, simulate, lane, range);
     }
-    draw_bins(picture, &lane->bins, range);
+    draw_arriving(picture, &lane->arriving, range);
+    draw_leaving(picture, &lane->leaving, range);
     return true;
 }
 
@@ -285,7 +306,8 @@ double picture_bar_s(const struct picture *picture, struct picture_range range)
     double range_s = (double)(range.to_ns - range.from_ns) / (double)NS_PER_S;
     double widest = 0; // the last one may be cut
     for (size_t i = 0; i < picture->mark_count; i++) {
-        widest = fmax(widest, picture->marks[i].width);
+        bool arrives = picture->marks[i].admitted + picture->marks[i].refused > 0;
+        widest = fmax(widest, arrives ? picture->marks[i].width : 0);
     }
     return range_s * widest;
 }

@@ -56,7 +56,7 @@ static size_t terminal_width(void)
 static void print_label(const struct picture *picture, unsigned row, const struct brush *brush)
 {
     if (row == ROWS - 1) {
-        (void)printf("%*g %s", LABEL_WIDTH - 1, picture->top, brush->line);
+        (void)printf("%*.9g %s", LABEL_WIDTH - 1, picture->top, brush->line);
     } else {
         (void)printf("%*s%s", LABEL_WIDTH, "", brush->line);
     }

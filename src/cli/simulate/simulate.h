@@ -45,7 +45,8 @@ struct lane {
     struct weir_rule rule;
     struct tally tally;
     struct worst worst;
-    struct bins bins;
+    struct bins arriving;
+    struct bins leaving; // apart: a line may reach years beyond the recording
 };
 
 struct bad_line {
@@ -94,7 +95,14 @@ static inline uint64_t tally_refused(const struct tally *tally)
     return tally->refused + tally->never + tally->no_room;
 }
 
-/* The capacity in units, for pictures. */
+/* For pictures: an amount, and the capacity, in units. */
+static inline double amount_value(const struct weir_amount *amount)
+{
+    uint128 numerator = (uint128)amount->numerator_high << 64 | amount->numerator_low;
+    uint128 denominator = (uint128)amount->denominator_high << 64 | amount->denominator_low;
+    return denominator > 0 ? (double)numerator / (double)denominator : 0;
+}
+
 static inline double lane_capacity(const struct lane *lane)
 {
     return (double)lane->config.capacity_micro / (double)WEIR_UNIT;

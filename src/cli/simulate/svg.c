@@ -120,7 +120,7 @@ static void print_capacity(FILE *file, const struct picture *picture)
     double y = y_of(picture->capacity / picture->top);
     (void)fprintf(file,
                   "<path class=\"capacity\" d=\"M%d %gH%d\"/>\n"
-                  "<text class=\"end\" x=\"%d\" y=\"%g\">%g</text>\n",
+                  "<text class=\"end\" x=\"%d\" y=\"%g\">%.9g</text>\n",
                   LEFT, y, RIGHT, LEFT - 8, y + 4, picture->capacity);
 }
 

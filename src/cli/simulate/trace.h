@@ -38,7 +38,7 @@ static inline bool recording_is_exact(const struct recording *recording)
     return recording->count <= KEPT_COUNT_MAX && !recording->has_keys;
 }
 
-/* What happened in a stretch of time. Levels are of use where all arrivals are of one key.
+/* What happened in a stretch of time: arrivals, or what leaves a queue. Levels are of use where all arrivals are of one key.
  *   peak               the highest level
  *   level, drained_ns  the last level, and when it will have drained; else 0 */
 struct bin {

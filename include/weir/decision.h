@@ -9,7 +9,7 @@
  *
  * | verdict | retry_after_ns      | reset_after_ns  | delay_ns | remaining       |
  * |---------|---------------------|-----------------|----------|-----------------|
- * | allowed | -1                  | after this take | 0        | after this take |
+ * | allowed | -1                  | after this take | to go    | after this take |
  * | limited | minimal, sufficient | as it is        | 0        | as it is        |
  * | never   | -1                  | as it is        | 0        | as it is        |
  * | error   | -1                  | -1              | 0        | 0               | */
@@ -39,7 +39,7 @@ enum weir_verdict {
  *   remaining       floor of capacity - level, in whole units, 0 .. capacity
  *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; -1: none
  *   reset_after_ns  the smallest wait after which the bucket is empty; -1: not known
- *   delay_ns        how long an admitted take has to wait before it may go; 0 for kind `bucket` */
+ *   delay_ns        how long an admitted take has to wait before it may go: 0 but for kind `queue` */
 struct weir_decision {
     enum weir_verdict verdict;
     uint64_t capacity;

@@ -97,7 +97,7 @@ struct weir_limit {
     uint64_t capacity; /* whole units, rounded down */
     uint8_t kind;
     uint8_t on_full;
-    uint8_t first;
+    uint16_t first;
     uint32_t waiting;
 };
 

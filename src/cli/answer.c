@@ -112,7 +112,14 @@ static void say_verdict(const struct answer *answer)
     (void)printf("%s%s%s: ", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
                  weir_verdict_word(decision->verdict), colours.plain);
     switch (decision->verdict) {
-    case WEIR_ALLOWED: say_rest(answer, charged ? "remain" : "would remain"); break;
+    case WEIR_ALLOWED:
+        if (decision->delay_ns > 0) {
+            (void)printf("it may go in %s (",
+                         duration_print_up((uint64_t)decision->delay_ns, time));
+        }
+        say_rest(answer, charged ? "remain" : "would remain");
+        (void)fputs(decision->delay_ns > 0 ? ")" : "", stdout);
+        break;
     case WEIR_LIMITED:
         (void)printf("retry in %s (", duration_print_up((uint64_t)decision->retry_after_ns, time));
         say_rest(answer, "remain");

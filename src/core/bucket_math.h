@@ -11,7 +11,11 @@
  *     allowed = next <= now + capacity / rate     it fits, or it does not
  *
  * and the level is (moment - now) * rate. One maximum, one addition with carry, one comparison: no
- * division for the verdict, and nothing is rounded, because moments are exact rationals. */
+ * division for the verdict, and nothing is rounded, because moments are exact rationals.
+ *
+ * A queue is charged in the same way: the moment at which its line is empty. Two things differ. What is
+ * allowed may go only at its egress: at `next`, or with first=now at `start`. And with first=now one unit
+ * more fits, the one that does not wait; `full` counts it, the capacity does not. */
 #ifndef WEIR_CORE_BUCKET_MATH_H
 #define WEIR_CORE_BUCKET_MATH_H
 
@@ -93,6 +97,12 @@ static inline struct charge charge_of(const struct weir_limit *limit, uint64_t c
         return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false};
     }
     return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false};
+}
+
+/* How far a cost moves the moment where more than the capacity fits, or is there. */
+static inline struct span charge_span(const struct weir_limit *limit, const struct charge *charge)
+{
+    return charge->never ? span_of_cost(limit, charge->cost_micro) : charge->span;
 }
 
 /* floor(span * rate) in whole units. */
@@ -295,9 +305,7 @@ static inline struct outcome bucket_refund(struct weir_bucket bucket,
         if (back >= held) {
             moment = (struct span){now_ns, 0};
         } else { // the cost may exceed the capacity: so may the level, at an old reading
-            struct span span =
-                charge->never ? span_of_cost(limit, charge->cost_micro) : charge->span;
-            moment = span_sub(moment, span, denominator);
+            moment = span_sub(moment, charge_span(limit, charge), denominator);
         }
     }
     return (struct outcome){WEIR_ALLOWED, moment};
@@ -317,7 +325,7 @@ static inline struct outcome bucket_fill(struct weir_bucket bucket, const struct
     uint128 fits = (uint128)room.ns * denominator + room.rest;
     *spill = amount_of(wanted > fits ? wanted - fits : 0, (uint128)limit->scale * WEIR_UNIT);
     if (charge->cost_micro != 0 && span_less(start, latest)) {
-        moment = wanted > fits ? latest : span_add(start, charge->span, denominator);
+        moment = wanted > fits ? latest : span_add(start, charge_span(limit, charge), denominator);
     }
     *full = !span_less(moment, latest);
     return (struct outcome){WEIR_ALLOWED, moment};

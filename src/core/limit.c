@@ -64,7 +64,7 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .capacity = config->capacity_micro / WEIR_UNIT,
         .kind = (uint8_t)config->kind,
         .on_full = (uint8_t)config->on_full,
-        .first = (uint8_t)config->first,
+        .first = (uint16_t)config->first,
         .waiting = config->waiting,
     };
     if (config->capacity_micro >= WEIR_UNIT) {

@@ -337,13 +337,13 @@ static enum weir_status read_options(struct reader *reader, struct weir_limit_co
     return WEIR_OK;
 }
 
-/* Reads everything; leaves to weir_limit_init() what only the numbers together can show. */
 /* A queue is a line itself, as long as its capacity. */
 static uint32_t usual_waiting(enum weir_kind kind)
 {
     return kind == WEIR_KIND_QUEUE ? WEIR_WAITING_MAX : WEIR_WAITING;
 }
 
+/* Reads everything; leaves to weir_limit_init() what only the numbers together can show. */
 static enum weir_status read_limit(struct reader *reader, struct weir_limit_config *config)
 {
     skip_spaces(reader);

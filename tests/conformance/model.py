@@ -7,8 +7,13 @@ N units per P nanoseconds and holds at most C units:
     level now = max(0, level - (now - moment) * N / P)
 
 and a take of c units is allowed if and only if  level now + c <= C.  A reading older than the moment
-makes `now - moment` negative, so it sees a fuller bucket. Nothing here knows the C code: not its
-state, not its rounding, not its parser.
+makes `now - moment` negative, so it sees a fuller bucket.
+
+A queue is the same level, of a line that moves on at the rate; what is allowed goes when it has drained
+to its end, or with first=now when what stood before it has, and then C + 1 fit. fifo.py has the line
+itself, item by item.
+
+Nothing here knows the C code: not its state, not its rounding, not its parser.
 
     python3 tests/conformance/model.py FILE.vec     prints every step with its whole answer
 """
@@ -24,6 +29,7 @@ UNITS_MAX = 10**12
 SPAN_MAX_NS = 36525 * 86400 * 10**9  # 100 years
 NUMERATOR_MAX = 2**40 - 1
 TEXT_MAX = 256
+WAITING_MAX = 10**6
 
 UNIT_NS = {
     "ns": 1,
@@ -48,16 +54,24 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limit:
-    """`rate` in units per nanosecond and `capacity` in units."""
+    """`rate` in units per nanosecond and `capacity` in units. `waiting` is None where it is not said."""
 
     rate: Fraction
     capacity: Fraction
     on_full: str = "refuse"
+    kind: str = "bucket"
+    first: str = "interval"
+    waiting: int | None = None
 
     @property
     def identity(self):
         """What makes two limits' buckets the same: policy words do not."""
-        return (self.rate, self.capacity)
+        return (self.kind, self.rate, self.capacity, self.first)
+
+    @property
+    def room(self):
+        """What fits into an empty bucket: with first=now one more than has to wait."""
+        return self.capacity + (self.first == "now")
 
     @property
     def denominator(self):
@@ -69,7 +83,7 @@ class Limit:
         too long to empty. They stand at these places of a text."""
         if self.denominator > NUMERATOR_MAX:
             raise Refused("inexact", rate_at)
-        if self.capacity / self.rate > SPAN_MAX_NS:
+        if self.room / self.rate > SPAN_MAX_NS:
             raise Refused("range", capacity_at)
         return self
 
@@ -121,11 +135,23 @@ def parse_period(text, at):
     return count * UNIT_NS[word], word_at + len(word)
 
 
-def parse_option(text, at, options):
+CHOICES = {"on_full": ("refuse", "allow"), "first": ("interval", "now")}
+
+
+def parse_waiting(text, at):
+    digits = re.compile(r"[0-9]*").match(text, at).group()
+    if not digits:
+        raise Refused("syntax", at)
+    if int(digits) > WAITING_MAX:
+        raise Refused("range", at)
+    return int(digits), at + len(digits)
+
+
+def parse_option(text, at, kind, options):
     """One name=value; returns where it ends."""
     word = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
     name = "capacity" if word == "burst" else word
-    if name not in ("capacity", "on_full"):
+    if name not in ("capacity", "waiting", *CHOICES) or (name == "first" and kind != "queue"):
         raise Refused("syntax", at)
     value_at = at + len(word) + 1
     if text[value_at - 1 : value_at] != "=":
@@ -136,11 +162,14 @@ def parse_option(text, at, options):
         options[name], end = parse_positive(text, value_at)
         options["capacity_at"] = value_at
         return end
-    policy = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, value_at).group()
-    if policy not in ("refuse", "allow"):
+    if name == "waiting":
+        options[name], end = parse_waiting(text, value_at)
+        return end
+    choice = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, value_at).group()
+    if choice not in CHOICES[name]:
         raise Refused("syntax", value_at)
-    options[name] = policy
-    return value_at + len(policy)
+    options[name] = choice
+    return value_at + len(choice)
 
 
 def skip_spaces(text, at):
@@ -148,12 +177,12 @@ def skip_spaces(text, at):
 
 
 def parse_limit(text):
-    """[bucket] COUNT/[N]UNIT [capacity=C] [on_full=refuse|allow]"""
+    """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [on_full=refuse|allow]"""
     if len(text) > TEXT_MAX:
         raise Refused("range", TEXT_MAX)
     at = skip_spaces(text, 0)
     kind = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
-    if kind not in ("", "bucket"):
+    if kind not in ("", "bucket", "queue"):
         raise Refused("syntax", at)
     if kind:
         if text[at + len(kind) :][:1] != " ":
@@ -170,9 +199,12 @@ def parse_limit(text):
             raise Refused("syntax", at)
         at = skip_spaces(text, at)
         if at < len(text):
-            at = parse_option(text, at, options)
+            at = parse_option(text, at, kind, options)
     capacity = options.get("capacity", max(count, Fraction(1)))
-    limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"))
+    usual_waiting = WAITING_MAX if kind == "queue" else 1000
+    waiting = options.get("waiting", usual_waiting)
+    limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"), kind or "bucket",
+                  options.get("first", "interval"), None if waiting == usual_waiting else waiting)
     return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 
@@ -186,6 +218,7 @@ class Answer:
     retry_after: int | None
     reset_after: int
     level: Fraction
+    delay: int = 0
     spill: Fraction = Fraction(0)
     full: bool = False
     live: bool = False
@@ -226,7 +259,7 @@ class Bucket:
         return Answer(
             verdict=verdict,
             capacity=math.floor(limit.capacity),
-            remaining=max(0, math.floor(limit.capacity - level)),
+            remaining=max(0, min(math.floor(limit.capacity), math.floor(limit.room - level))),
             retry_after=retry_after,
             reset_after=math.ceil(level / limit.rate),
             level=level,
@@ -239,24 +272,25 @@ class Bucket:
             return self._answer(limit, "allowed", level)
         if cost > limit.capacity:
             return self._answer(limit, "never", level)
-        if level + cost > limit.capacity:
-            wait = math.ceil((level + cost - limit.capacity) / limit.rate)
+        if level + cost > limit.room:
+            wait = math.ceil((level + cost - limit.room) / limit.rate)
             return self._answer(limit, "limited", level, retry_after=wait)
         if charge:
             self._set(limit, now, level + cost)
-        return self._answer(limit, "allowed", level + cost)
+        before = {"bucket": 0, "queue": level if limit.first == "now" else level + cost}[limit.kind]
+        return self._answer(limit, "allowed", level + cost, delay=math.ceil(before / limit.rate))
 
     def can_take(self, limit, cost, now):
         return self.take(limit, cost, now, charge=False)
 
     def fill(self, limit, cost, now):
         level = self.level_at(limit, now)
-        fits = min(cost, max(Fraction(0), limit.capacity - level))
+        fits = min(cost, max(Fraction(0), limit.room - level))
         if fits > 0:
             level += fits
             self._set(limit, now, level)
         return self._answer(limit, "allowed", level, spill=cost - fits,
-                            full=level >= limit.capacity)
+                            full=level >= limit.room)
 
     def refund(self, limit, cost, now):
         level = self.level_at(limit, now)

@@ -172,6 +172,7 @@ static void identify(struct known_limit *known, const struct weir_limit_config *
 {
     struct weir_limit_config plain = *config;
     plain.on_full = WEIR_ON_FULL_REFUSE;
+    plain.waiting = WEIR_WAITING;
     if (known->is_named) {
         (void)snprintf(known->identity, sizeof known->identity, "named %s", known->name);
     } else if (weir_limit_print(&plain, known->identity, sizeof known->identity) != WEIR_OK) {
@@ -365,6 +366,8 @@ static void compare(struct run *run, const struct step *step, char *word,
         expect_time(run, step, value, decision->retry_after_ns);
     } else if (strcmp(name, "reset_after") == 0) {
         expect_time(run, step, value, decision->reset_after_ns);
+    } else if (strcmp(name, "delay") == 0) {
+        expect_time(run, step, value, decision->delay_ns);
     } else if (strcmp(name, "spill") == 0 || strcmp(name, "level") == 0) {
         expect_amount(run, step, value, &result->detail.amount);
     } else if (strcmp(name, "full") == 0) {

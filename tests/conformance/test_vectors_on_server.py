@@ -51,10 +51,9 @@ class Clock:
 
 def told(verdict, capacity, remaining, retry_ns, reset_ns, delay_ns):
     """A decision in the words of the vectors."""
-    assert delay_ns == 0
     return {"verdict": verdict, "capacity": capacity, "remaining": remaining,
             "retry_after": None if retry_ns == -1 else retry_ns, "reset_after": reset_ns,
-            "live": reset_ns > 0}
+            "delay": delay_ns, "live": reset_ns > 0}
 
 
 class Resp:

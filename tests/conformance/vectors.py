@@ -12,7 +12,7 @@ import model
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
 VERDICTS = ("allowed", "limited", "never")
-DURATIONS = ("retry_after", "reset_after")
+DURATIONS = ("retry_after", "reset_after", "delay")
 AMOUNTS = ("level", "spill")
 COUNTS = ("capacity", "remaining")
 FLAGS = ("full", "live")

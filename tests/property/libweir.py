@@ -6,7 +6,7 @@ Structs that are only ever passed by address are opaque here, so their fields ma
 import ctypes
 import os
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_size_t
-from ctypes import c_uint64, c_void_p
+from ctypes import c_uint32, c_uint64, c_void_p
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +15,8 @@ import model
 ROOT = Path(__file__).resolve().parents[2]
 VERDICTS = {0: "allowed", 1: "limited", 2: "never", 4: "error"}
 OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
+KINDS = ("bucket", "queue")
+FIRSTS = ("interval", "now")
 REASONS = {1: "syntax", 2: "range", 3: "inexact"}
 
 
@@ -53,7 +55,8 @@ class Error(Structure):
 
 class LimitConfig(Structure):
     _fields_ = [("kind", c_int), ("count_micro", c_uint64), ("period_ns", c_uint64),
-                ("capacity_micro", c_uint64), ("on_full", c_int)]
+                ("capacity_micro", c_uint64), ("on_full", c_int), ("first", c_int),
+                ("waiting", c_uint32)]
 
 
 def load():
@@ -93,7 +96,12 @@ LIBRARY = load()
 def config_of(limit):
     """The model's limit as numbers that the library reads: count per period, not in lowest terms."""
     micro = limit.rate * model.MICRO
-    return LimitConfig(0, micro.numerator, micro.denominator, int(limit.capacity * model.MICRO), 0)
+    waiting = limit.waiting if limit.waiting is not None else USUAL_WAITING[limit.kind]
+    return LimitConfig(KINDS.index(limit.kind), micro.numerator, micro.denominator,
+                       int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting)
+
+
+USUAL_WAITING = {"bucket": 1000, "queue": model.WAITING_MAX}
 
 
 def compile_limit(limit):
@@ -107,7 +115,7 @@ def compile_limit(limit):
 
 
 def parse_limit(text):
-    """(count_micro, period_ns, capacity_micro, on_full) of a text; raises model.Refused."""
+    """The config of a text; raises model.Refused."""
     config, error = LimitConfig(), Error()
     raw = text.encode("latin-1")
     status = LIBRARY.weir_limit_parse(byref(config), raw, len(raw), byref(error))
@@ -118,9 +126,11 @@ def parse_limit(text):
 
 def limit_of(config):
     """A config in the model's terms."""
+    kind = KINDS[config.kind]
     return model.Limit(Fraction(config.count_micro, config.period_ns * model.MICRO),
                        Fraction(config.capacity_micro, model.MICRO),
-                       ("refuse", "allow")[config.on_full])
+                       ("refuse", "allow")[config.on_full], kind, FIRSTS[config.first],
+                       None if config.waiting == USUAL_WAITING[kind] else config.waiting)
 
 
 def print_limit(config):
@@ -139,10 +149,10 @@ def parse_cost(text):
 
 
 def tell(decision):
-    """What every decision says, as a tuple: verdict, capacity, remaining, retry, reset."""
+    """What every decision says, as a tuple: verdict, capacity, remaining, retry, reset, delay."""
     retry_ns = decision.retry_after_ns
     return (VERDICTS[decision.verdict], decision.capacity, decision.remaining,
-            None if retry_ns == -1 else retry_ns, decision.reset_after_ns)
+            None if retry_ns == -1 else retry_ns, decision.reset_after_ns, decision.delay_ns)
 
 
 class CoreBucket:
@@ -189,7 +199,7 @@ class Limiter:
     def __init__(self, memory_bytes=0, seed=0):
         self.handle = c_void_p()
         error = Error()
-        config = (c_uint64 * 3)(memory_bytes, seed, 0)  # struct weir_limiter_config
+        config = (c_uint64 * 8)(memory_bytes, seed, 0)  # struct weir_limiter_config, the rest 0
         status = LIBRARY.weir_limiter_open(byref(self.handle), config, byref(error))
         assert status == 0, error.message
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
@@ -36,7 +36,7 @@ def examples(count):
 def tell(answer):
     """The model's answer as libweir.tell() says it."""
     return (answer.verdict, answer.capacity, answer.remaining, answer.retry_after,
-            answer.reset_after)
+            answer.reset_after, answer.delay)
 
 
 def beyond(operation, answer, in_table):
@@ -52,6 +52,9 @@ def ask_model(bucket, operation, limit, cost_micro, now):
     if operation in ("show", "reset"):
         return getattr(bucket, operation)(limit, now)
     return getattr(bucket, operation)(limit, Fraction(cost_micro, model.MICRO), now)
+
+
+KINDS = (("bucket", "interval"), ("queue", "interval"), ("queue", "now"))
 
 
 # Limits and costs of every magnitude, with the ends of the ranges and round numbers among them.
@@ -75,18 +78,22 @@ def limits(draw):
     """Rates up to the finest, capacities up to a hundred years: always representable."""
     count_micro = draw(magnitudes(model.NUMERATOR_MAX))
     period_ns = draw(magnitudes(model.SPAN_MAX_NS))
+    kind, first = draw(st.sampled_from(KINDS))
     most = min(model.UNITS_MAX * model.MICRO, model.SPAN_MAX_NS * count_micro // period_ns)
+    if first == "now":
+        assume(most > model.MICRO)
+        most -= model.MICRO
     return model.Limit(Fraction(count_micro, period_ns * model.MICRO),
-                       Fraction(draw(magnitudes(most)), model.MICRO))
+                       Fraction(draw(magnitudes(most)), model.MICRO), kind=kind, first=first)
 
 
 def test_limits_are_compiled_or_refused_alike():
     @examples(1000)
     @given(magnitudes(model.UNITS_MAX * model.MICRO), magnitudes(model.SPAN_MAX_NS),
-           magnitudes(model.UNITS_MAX * model.MICRO))
-    def check(count_micro, period_ns, capacity_micro):
+           magnitudes(model.UNITS_MAX * model.MICRO), st.sampled_from(KINDS))
+    def check(count_micro, period_ns, capacity_micro, words):
         limit = model.Limit(Fraction(count_micro, period_ns * model.MICRO),
-                            Fraction(capacity_micro, model.MICRO))
+                            Fraction(capacity_micro, model.MICRO), kind=words[0], first=words[1])
         try:
             libweir.compile_limit(limit)
             reason = None
@@ -168,10 +175,12 @@ class Dice:
 
     def limit(self):
         while True:
+            kind, first = self.random.choice(KINDS)
             limit = model.Limit(
                 Fraction(self.magnitude(model.NUMERATOR_MAX),
                          self.magnitude(model.SPAN_MAX_NS) * model.MICRO),
-                Fraction(self.magnitude(model.UNITS_MAX * model.MICRO), model.MICRO))
+                Fraction(self.magnitude(model.UNITS_MAX * model.MICRO), model.MICRO), kind=kind,
+                first=first)
             if is_limit(limit):
                 return limit
 
@@ -279,7 +288,7 @@ def check_table(seed):
         for _ in range(dice.random.randrange(1, 48)):
             which, key = dice.random.randrange(4), b"%d %d" % (seed, dice.random.randrange(3))
             limit, rule = limits_[which], rules[which]
-            identity = limit.identity if which < 3 else name
+            identity = limit.identity if which < 3 else (name, limit.kind)
             operation, cost_micro = dice.operation(), dice.cost_micro(limit)
             bucket = buckets.setdefault((identity, key), model.Bucket())
             last = ask_model(bucket, operation, limit, cost_micro, now)
@@ -346,16 +355,17 @@ def test_the_canonical_text_means_the_same_limit(limit):
     assert libweir.print_limit(again) == text
 
 
-WORDS = ["bucket", "window", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
+WORDS = ["bucket", "queue ", "window", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
          "1000000000000.000001", "36525", "36526", "/", "s", "ms", "us", "ns", "min", "h", "d", "w",
-         "month", " ", "  ", "capacity=", "burst=", "on_full=", "allow", "refuse", "=", "-", "_", ".",
+         "month", " ", "  ", "capacity=", "burst=", "on_full=", "first=", "now",
+         "interval", "waiting=", "1000001", "1000", "allow", "refuse", "=", "-", "_", ".",
          "\t", "\x00", "\xff", "18446744073709551617", "1099511.627775", "1099511.627776"]
 
 
 @examples(2000)
 @given(st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=12).map("".join),
-    st.tuples(st.sampled_from(["10/s", "bucket 1/5min", "0.5/7ns capacity=3"]),
+    st.tuples(st.sampled_from(["10/s", "bucket 1/5min", "0.5/7ns capacity=3", "queue 5/s first=now"]),
               st.lists(st.sampled_from(WORDS), max_size=6).map("".join)).map("".join),
     st.text(st.characters(max_codepoint=255), max_size=30)))
 def test_texts_are_read_or_refused_alike(text):

@@ -56,6 +56,17 @@ def key(request):
 # ---- Answers ----
 
 
+def test_a_take_of_a_queue_says_when_it_may_go(ask, key):
+    limit = "queue 5/s capacity=2"
+    assert ask("can-take", key, limit) == (
+        0, "allowed: it may go in 200 ms (1 of 2 would remain, empty in 200 ms)\n")
+    assert ask("take", key, limit) == (
+        0, "allowed: it may go in 200 ms (1 of 2 remain, empty in 200 ms)\n")
+    assert json.loads(ask("take", key, limit, "--json")[1])["delay_ns"] == 400000000
+    assert ask("take", key, limit) == (
+        1, "limited: retry in 200 ms (0 of 2 remain, empty in 400 ms)\n")
+
+
 def test_take_allows_limits_and_refuses_for_ever(ask, key):
     assert ask("take", key, "10/s", "--cost", 9) == (
         0, "allowed: 1 of 10 remain, empty in 900 ms\n")
@@ -523,7 +534,7 @@ def test_explain_in_json_is_exact():
 
 
 @pytest.mark.parametrize(
-    "limit", ["0.000001/36525d capacity=0.000001", "1000000/ns", "1/7us", "1000000000000/36525d"]
+    "limit", ["queue 1/7us first=now", "0.000001/36525d capacity=0.000001", "1000000/ns", "1/7us", "1000000000000/36525d"]
 )
 def test_explain_knows_the_largest_and_the_smallest(limit):
     assert weir("explain", limit).returncode == 0

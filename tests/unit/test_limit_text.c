@@ -80,6 +80,34 @@ static void test_a_rate_is_count_per_period(void **state)
     assert_int_equal(config.on_full, WEIR_ON_FULL_ALLOW);
 }
 
+static void test_a_queue_is_read_with_its_words(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("queue 5/s capacity=10");
+    assert_int_equal(config.kind, WEIR_KIND_QUEUE);
+    assert_int_equal(config.first, WEIR_FIRST_INTERVAL);
+    assert_int_equal(config.waiting, WEIR_WAITING_MAX);
+    config = parse("queue 5/s first=now waiting=17");
+    assert_int_equal(config.first, WEIR_FIRST_NOW);
+    assert_int_equal(config.waiting, 17);
+    assert_int_equal(config.capacity_micro, 5 * WEIR_UNIT);
+    assert_int_equal(parse("5/s").waiting, WEIR_WAITING);
+    assert_int_equal(parse("5/s waiting=0").waiting, 0);
+    static const struct refusal REFUSALS[] = {
+        {"5/s first=now", WEIR_E_SYNTAX, 4, "only a queue has first="},
+        {"queue 5/s first=last", WEIR_E_SYNTAX, 16, "first is either interval or now"},
+        {"queue 5/s first", WEIR_E_SYNTAX, 15, "expected '=', but the text ends"},
+        {"queue 5/s first=now first=now", WEIR_E_SYNTAX, 20, "first is said twice"},
+        {"5/s waiting=x", WEIR_E_SYNTAX, 12, "expected how many may wait, not 'x'"},
+        {"5/s waiting=1000001", WEIR_E_RANGE, 12, "waiting is above 1000000"},
+        {"5/s waiting=1 waiting=2", WEIR_E_SYNTAX, 14, "waiting is said twice"},
+        {"queue", WEIR_E_SYNTAX, 5, "expected a space and a count, but the text ends"},
+    };
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
+        assert_refused(&REFUSALS[i]);
+    }
+}
+
 static void test_every_unit_has_its_length(void **state)
 {
     (void)state;
@@ -128,6 +156,12 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("5/s on_full=refuse", "5/s");
     assert_prints("5/s on_full=allow", "5/s on_full=allow");
     assert_prints("5/s on_full=allow capacity=2", "5/s capacity=2 on_full=allow");
+    assert_prints("5/s waiting=1000", "5/s");
+    assert_prints("5/s waiting=1000000", "5/s waiting=1000000");
+    assert_prints("queue 300/min capacity=5", "queue 5/s");
+    assert_prints("queue 5/s first=interval waiting=1000000", "queue 5/s");
+    assert_prints("queue 5/s on_full=allow waiting=1000 first=now burst=2",
+                  "queue 5/s capacity=2 first=now waiting=1000 on_full=allow");
 }
 
 /* The identity of a bucket: its rate in lowest terms and its capacity. */
@@ -384,6 +418,35 @@ static void test_a_config_out_of_range_is_not_compiled(void **state)
     assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_E_RANGE);
 }
 
+static void test_a_config_of_no_known_words_is_not_compiled(void **state)
+{
+    (void)state;
+    const struct weir_limit_config good = {.kind = WEIR_KIND_QUEUE,
+                                           .count_micro = WEIR_UNIT,
+                                           .period_ns = 1000,
+                                           .capacity_micro = WEIR_UNIT,
+                                           .first = WEIR_FIRST_NOW,
+                                           .waiting = WEIR_WAITING_MAX};
+    struct weir_limit_config bad[5];
+    struct weir_limit limit;
+    struct weir_error error;
+    assert_int_equal(weir_limit_init(&limit, &good, &error), WEIR_OK);
+    for (size_t i = 0; i < 5; i++) {
+        bad[i] = good;
+    }
+    bad[0].kind = (enum weir_kind)(WEIR_KIND_QUEUE + 1);
+    bad[1].first = (enum weir_first)(WEIR_FIRST_NOW + 1);
+    bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_ALLOW + 1);
+    bad[3].kind = WEIR_KIND_BUCKET; // which has no `first`
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(weir_limit_init(&limit, &bad[i], &error), WEIR_E_RANGE);
+        assert_string_equal(error.message, "the kind, first or on_full is none of its values");
+    }
+    bad[4].waiting = WEIR_WAITING_MAX + 1;
+    assert_int_equal(weir_limit_init(&limit, &bad[4], &error), WEIR_E_RANGE);
+    assert_string_equal(error.message, "waiting must be 0 to 1000000");
+}
+
 static void test_a_text_that_does_not_fit_is_cut(void **state)
 {
     (void)state;
@@ -511,6 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rate_is_count_per_period),
+        cmocka_unit_test(test_a_queue_is_read_with_its_words),
         cmocka_unit_test(test_every_unit_has_its_length),
         cmocka_unit_test(test_the_capacity_is_the_count_but_at_least_one),
         cmocka_unit_test(test_the_canonical_text_is_what_people_would_write),
@@ -524,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_numbers_that_do_not_go_together_have_a_place),
         cmocka_unit_test(test_a_text_has_a_maximum),
         cmocka_unit_test(test_a_config_out_of_range_is_not_compiled),
+        cmocka_unit_test(test_a_config_of_no_known_words_is_not_compiled),
         cmocka_unit_test(test_a_text_that_does_not_fit_is_cut),
         cmocka_unit_test(test_prefixes_are_read_to_their_end_only),
         cmocka_unit_test(test_texts_are_not_read_beyond_their_end),

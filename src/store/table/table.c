@@ -276,15 +276,15 @@ static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, u
     return (level.ns | level.rest) != 0;
 }
 
-/* The operations that are not takes: where they leave the bucket, and what they say beside that. */
-static struct outcome apply_other(struct weir_bucket bucket, const struct weir_request *request,
-                                  const struct charge *charge, uint64_t now_ns)
+/* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
+static struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
+                            const struct charge *charge, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
     struct weir_detail detail = {.existed = is_live(bucket, limit, now_ns)};
     struct outcome outcome = bucket_show(bucket, limit);
     switch (request->operation) {
-    case WEIR_TAKE:
+    case WEIR_TAKE: return bucket_take(bucket, limit, charge, now_ns);
     case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, charge, now_ns); break;
     case WEIR_FILL:
         outcome = bucket_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
@@ -306,19 +306,15 @@ static struct outcome apply_other(struct weir_bucket bucket, const struct weir_r
     return outcome;
 }
 
-static inline struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
-                                   const struct charge *charge, uint64_t now_ns)
-{
-    return request->operation == WEIR_TAKE
-               ? bucket_take(bucket, &request->rule->limit, charge, now_ns)
-               : apply_other(bucket, request, charge, now_ns);
-}
-
 static void answer(struct weir_decision *decision, const struct weir_request *request,
                    const struct charge *charge, struct outcome outcome, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    bucket_answer_take(decision, limit, charge, outcome, now_ns);
+    if (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE) {
+        bucket_answer_take(decision, limit, charge, outcome, now_ns);
+    } else {
+        bucket_answer(decision, limit, outcome, now_ns);
+    }
 }
 
 /* True if the bucket has to be written to come to this outcome. */

@@ -10,6 +10,9 @@ _weir()
     local before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words
     if ((COMP_CWORD == 1)); then
         words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+    elif [[ $command == run && " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *' -- '* ]]; then
+        mapfile -t COMPREPLY < <(compgen -c -f -- "$current") # the command's own words
+        return
     elif [[ $before == --password-file || $before == --svg ||
         $command == simulate && $current != -* && $before != --* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")

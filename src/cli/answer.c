@@ -88,6 +88,12 @@ int answer_exit_code(const struct answer *answer)
     return CLI_FAILED;
 }
 
+const char *answer_failure_text(bool waited)
+{
+    return waited ? "lets nobody wait: it is ending, its store keeps no lines, or its table is full"
+                  : "cannot decide: its table is full of live buckets";
+}
+
 /* "9 of 10 remain, empty in 100 ms" */
 static void say_rest(const struct answer *answer, const char *verb)
 {
@@ -130,9 +136,7 @@ static void say_verdict(const struct answer *answer)
                      print_micro(answer->cost_micro, cost),
                      print_micro(answer->capacity_micro, capacity));
         break;
-    case WEIR_FAILED:
-        (void)printf("the server cannot decide: its table is full, or it is stopping");
-        break;
+    case WEIR_FAILED: (void)printf("the server %s", answer_failure_text(answer->waited)); break;
     }
 }
 

@@ -13,6 +13,7 @@
 /* A question and its answer. */
 struct answer {
     enum weir_operation operation;
+    bool waited; // it was asked to
     uint64_t cost_micro;
     uint64_t capacity_micro; // of the limit that was asked about
     struct weir_decision decision;
@@ -31,5 +32,8 @@ void answer_say_json(const struct answer *answer);
 
 /* 0, 1, 3 or 4. */
 int answer_exit_code(const struct answer *answer);
+
+/* What verdict error means, after "the server". */
+const char *answer_failure_text(bool waited);
 
 #endif

@@ -136,9 +136,11 @@ int arguments_next(struct arguments *arguments, const struct option *options, co
     }
     const char *equals = strchr(word, '=');
     size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    size_t dashes = strncmp(word, "--", 2) == 0 ? 2 : 1;
     for (int i = 0; options[i].name != NULL; i++) {
-        if (strncmp(word, "--", 2) == 0 && length - 2 == strlen(options[i].name)
-            && memcmp(word + 2, options[i].name, length - 2) == 0) {
+        size_t name_length = strlen(options[i].name);
+        if (dashes == (name_length == 1 ? 1 : 2) && length - dashes == name_length
+            && memcmp(word + dashes, options[i].name, name_length) == 0) {
             return option_value(arguments, &options[i], i, equals, value);
         }
     }

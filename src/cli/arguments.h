@@ -18,7 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*   value  how help calls its argument; NULL: it takes none */
+/*   name   one of a single character follows one dash: -0
+ *   value  how help calls its argument; NULL: it takes none */
 struct option {
     const char *name;
     const char *value;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 #include "cli/duration.h"
 
 enum { RECEIVE_BYTES = 4096 };
+
+#define TICK_FIRST_NS (300 * NS_PER_MS) // what is over sooner needs no words
 
 uint64_t monotonic_now_ns(void)
 {
@@ -37,16 +40,22 @@ static enum client_status wait_for(struct client *client, short events)
     struct pollfd ready = {.fd = client->fd, .events = events};
     for (;;) {
         uint64_t now_ns = monotonic_now_ns();
-        uint64_t left_ns = client->deadline_ns > now_ns ? client->deadline_ns - now_ns : 0;
+        if (now_ns >= client->tick_ns) {
+            client->tick_ns = now_ns + NS_PER_S;
+            client->on_tick(client->tick_context);
+        }
+        bool ticks_first = client->tick_ns < client->deadline_ns;
+        uint64_t until_ns = ticks_first ? client->tick_ns : client->deadline_ns;
+        uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
         struct timespec left = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
         int count = ppoll(&ready, 1, &left, NULL);
         if (count > 0) {
             return CLIENT_OK;
         }
-        if (count == 0) {
+        if (count == 0 && !ticks_first) {
             return problem(client, CLIENT_TIMEOUT, "no answer in time");
         }
-        if (errno != EINTR) {
+        if (count < 0 && errno != EINTR) {
             return problem(client, CLIENT_BROKEN, strerror(errno));
         }
     }
@@ -89,7 +98,8 @@ enum client_status client_open(struct client *client, const struct socket_addres
                                size_t count, uint64_t timeout_ns)
 {
     enum client_status status = CLIENT_NO_SERVER;
-    *client = (struct client){.fd = -1, .deadline_ns = monotonic_now_ns() + timeout_ns};
+    *client = (struct client){.fd = -1, .tick_ns = UINT64_MAX};
+    client_set_timeout(client, timeout_ns);
     buffer_init(&client->input, CLIENT_INPUT_BYTES_MAX);
     for (size_t i = 0; i < count && status != CLIENT_OK; i++) {
         if (client->fd >= 0) {
@@ -107,6 +117,31 @@ void client_close(struct client *client)
     }
     buffer_fini(&client->input);
     client->fd = -1;
+}
+
+void client_set_timeout(struct client *client, uint64_t timeout_ns)
+{
+    client->deadline_ns = monotonic_now_ns() + timeout_ns;
+}
+
+void client_tick(struct client *client, void (*on_tick)(void *context), void *context)
+{
+    client->on_tick = on_tick;
+    client->tick_context = context;
+    client->tick_ns = monotonic_now_ns() + TICK_FIRST_NS;
+}
+
+void client_keep_alive(struct client *client)
+{
+    const int yes = 1;
+    const int idle_s = 60;
+    const int interval_s = 15;
+    const int count = 4;
+    /* On a unix socket none of it means anything, and none of it is needed. */
+    (void)setsockopt(client->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    (void)setsockopt(client->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(client->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    (void)setsockopt(client->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
 enum client_status client_send(struct client *client, struct bytes request)
@@ -155,6 +190,11 @@ static enum client_status receive_some(struct client *client)
             return status;
         }
     }
+}
+
+enum client_status client_expect(struct client *client)
+{
+    return client->input.length > client->used ? CLIENT_OK : wait_for(client, POLLIN);
 }
 
 enum client_status client_receive(struct client *client, struct reply *reply)

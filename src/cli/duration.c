@@ -62,6 +62,10 @@ enum weir_status duration_parse(uint64_t *ns, const char *text, struct weir_erro
                         " digits");
         }
     }
+    if (digits == 0 && text[at] == '\0') {
+        *ns = 0; // nothing of whatever unit
+        return WEIR_OK;
+    }
     const struct unit *unit = find_unit(text + at);
     if (unit == NULL) {
         return fail(error, WEIR_E_SYNTAX, at, "expected a unit: ns us ms s min h d w");

@@ -15,7 +15,7 @@
 #define NS_PER_S  UINT64_C(1000000000)
 
 /* Reads "500ms", "1.5s", "2min": a decimal number and one of ns us ms s min h d w, a whole number
- * of nanoseconds, at most 100 years. Statuses of weir_limit_parse(). */
+ * of nanoseconds, at most 100 years; a zero needs no unit. Statuses of weir_limit_parse(). */
 WEIR_MUST_USE enum weir_status duration_parse(uint64_t *ns, const char *text,
                                               struct weir_error *error);
 

@@ -30,8 +30,9 @@ static const char OVERVIEW_TAIL[] =
 
 static void print_option(const struct option *option)
 {
-    int width = printf("  --%s%s%s", option->name, option->value != NULL ? " " : "",
-                       option->value != NULL ? option->value : "");
+    int width =
+        printf("  %s%s%s%s", strlen(option->name) == 1 ? "-" : "--", option->name,
+               option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
     if (width >= OPTION_COLUMN) {
         (void)putchar('\n');
         width = 0;

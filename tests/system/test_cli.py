@@ -466,7 +466,7 @@ def test_unknown_commands_suggest_the_nearest():
     assert weir().returncode == 2
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "explain", "simulate", "bench",
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "bench",
             "serve", "help", "version"]
 
 
@@ -492,7 +492,7 @@ def test_every_command_has_its_page(command):
 
 def test_what_is_not_built_is_not_in_the_help():
     everything = "".join(weir(command, "--help").stdout for command in COMMANDS)
-    for word in ("--wait", "--config", "take-all", "TAKEALL", "postgres", "grpc"):
+    for word in ("--config", "take-all", "TAKEALL", "postgres", "grpc"):
         assert word not in everything
 
 
@@ -790,6 +790,10 @@ def test_bash_completes_commands_options_and_values():
     assert completed("simulate", "10/s", "--format", "com") == ["common", "combined"]
     assert completed("simulate", "10/s", "README") == ["README.md"]
     assert completed("take", "key", "10/s") == []
+    assert completed("take", "--w") == completed("run", "--w") == ["--wait"]
+    assert completed("pipe", "--nu") == ["--null"]
+    assert "bash" in completed("run", "key", "10/s", "--", "bas")
+    assert completed("run", "key", "10/s", "--", "weir-nothing", "--w") == []
 
 
 # ---- The page ----

@@ -4,10 +4,13 @@ their links lead somewhere, and the examples in other languages work."""
 import os
 import re
 import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from weirserver import WeirServer
+from weirserver import WeirServer, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -90,3 +93,89 @@ def test_every_page_is_in_the_index():
     index = (ROOT / "docs/README.md").read_text()
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert not {page for page in pages if page not in index}
+
+
+# ---- The pages about waiting ----
+
+PAGES_OF_WAITING = ["somebody-elses-limit.md", "smooth-what-you-send.md"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("page", PAGES_OF_WAITING)
+def test_sessions_of_the_pages_about_waiting(page, tmp_path):
+    (tmp_path / "weir").symlink_to(weir_binary())
+    sessions = list(read_sessions(ROOT / "docs" / page))
+    assert len(sessions) >= 3
+    with WeirServer("--test-clock") as server:
+        environment = {
+            **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb",
+            "WEIR_SERVER": f"127.0.0.1:{server.resp_port}",
+        }
+        for command, output in sessions:
+            ran = subprocess.run(
+                ["bash", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, timeout=30, check=False,
+            )
+            assert ran.stdout == output, command
+
+
+def python_of(page, server):
+    """Runs the page's Python, and returns what it defines."""
+    text = (ROOT / "docs" / page).read_text()
+    code = re.search(r"^```python\n(.*?)^```", text, re.M | re.S).group(1)
+    scope = {}
+    exec(code.replace("port=6390", f"port={server.resp_port}"), scope)
+    return scope
+
+
+class TheirApi(BaseHTTPRequestHandler):
+    """Allows one call, and answers 429 from then on."""
+
+    calls = 0
+
+    def do_GET(self):
+        TheirApi.calls += 1
+        self.send_response(200 if TheirApi.calls == 1 else 429)
+        self.send_header("Retry-After", "7")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.once
+def test_the_worker_tells_our_limit_from_theirs():
+    TheirApi.calls = 0
+    api = ThreadingHTTPServer(("127.0.0.1", 0), TheirApi)
+    threading.Thread(target=api.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{api.server_port}/"
+    try:
+        with WeirServer("--test-clock") as server:
+            worker = python_of("somebody-elses-limit.md", server)
+            assert worker["call"]("acme", url) == b"ok"
+            worker["WAIT_S"] = 0.2  # its turn comes after 250 ms
+            with pytest.raises(worker["NotOurTurn"]) as ours:
+                worker["call"]("acme", url)
+            assert 0 < ours.value.seconds <= 0.25
+            assert TheirApi.calls == 1  # nothing was sent
+            server.command("WEIR.CLOCK", "ADVANCE", 250_000_000)
+            with pytest.raises(worker["TheirLimit"]) as theirs:
+                worker["call"]("acme", url)
+            assert theirs.value.seconds == 7
+            assert TheirApi.calls == 2
+    finally:
+        api.shutdown()
+        api.server_close()
+
+
+@pytest.mark.once
+def test_messages_of_a_program_leave_evenly():
+    with WeirServer() as server:
+        program = python_of("smooth-what-you-send.md", server)
+        sent = []
+        began = time.monotonic()
+        program["send_evenly"](range(6), lambda message: sent.append((message, time.monotonic())))
+        assert [message for message, _ in sent] == list(range(6))
+        assert all(when - began >= (i + 1) * 0.05 - 0.001 for i, (_, when) in enumerate(sent))

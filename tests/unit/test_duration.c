@@ -28,6 +28,7 @@ static void durations_are_read_exactly(void **state)
 {
     (void)state;
     reads("0s", 0);
+    reads("0", 0);
     reads("1ns", 1);
     reads("7us", 7000);
     reads("500ms", 500 * NS_PER_MS);

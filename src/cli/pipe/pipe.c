@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * weir pipe: its command line. flow.c is the stream. */
+#include "cli/pipe/pipe.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORD_COUNT_MAX = 16 };
+
+enum {
+    OPTION_KEY = QUESTION_OPTION_COUNT,
+    OPTION_BYTES,
+    OPTION_COST,
+    OPTION_NULL,
+    OPTION_ZERO,
+    OPTION_PROGRESS,
+    OPTION_QUIET
+};
+
+static const struct option OPTIONS[] = {
+    QUESTION_OPTIONS,
+    [OPTION_KEY] = {"key", "KEY", "share the rate with all who use this key at the server"},
+    [OPTION_BYTES] = {"bytes", NULL, "the limit counts bytes, not lines"},
+    [OPTION_COST] = {"cost", "N", "what a line costs, to six decimal places; 1"},
+    [OPTION_NULL] = {"null", NULL, "lines end in a NUL byte, as find -print0 writes them"},
+    [OPTION_ZERO] = {"0", NULL, "the same"},
+    [OPTION_PROGRESS] = {"progress", NULL,
+                         "show how far it is once a second, on standard error; unless\n"
+                         "said, where that is a terminal and standard output is none"},
+    [OPTION_QUIET] = {"quiet", NULL, "do not"},
+    {NULL, NULL, NULL},
+};
+
+/* A limit without a kind is a queue here: "5/s" lets one go each 200 ms. Of any other kind the rate
+ * counts, and what one item may cost. */
+static int read_limit(struct pipe *pipe, int count, char **words)
+{
+    struct question *question = &pipe->question;
+    char written[WEIR_LIMIT_TEXT_MAX + 1];
+    char text[WEIR_LIMIT_TEXT_MAX + sizeof "queue "];
+    struct weir_error error;
+    if (count == 0) {
+        return usage_error(question->command, "say which limit, for example 5/s");
+    }
+    if (!join_limit(written, count, words)) {
+        return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
+    }
+    bool has_kind = written[0] < '0' || written[0] > '9';
+    (void)snprintf(text, sizeof text, "%s%s", has_kind ? "" : "queue ", written);
+    enum weir_status status = weir_limit_parse(&pipe->config, text, strlen(text), &error);
+    if (status == WEIR_OK && pipe->config.kind != WEIR_KIND_QUEUE) {
+        pipe->config.kind = WEIR_KIND_QUEUE;
+        pipe->config.first = WEIR_FIRST_INTERVAL;
+        pipe->config.waiting = WEIR_WAITING_MAX;
+    }
+    if (status == WEIR_OK) {
+        status = weir_limit_init(&pipe->limit, &pipe->config, &error);
+    }
+    if (status != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    status = weir_limit_print(&pipe->config, question->limit, sizeof question->limit);
+    assert(status == WEIR_OK);
+    question->capacity_micro = pipe->config.capacity_micro;
+    return CLI_DONE;
+}
+
+/* What only the whole command line shows. */
+static int check(const struct pipe *pipe, const struct arguments *arguments)
+{
+    const struct question *question = &pipe->question;
+    const struct command *command = question->command;
+    bool has_cost = (arguments->seen >> OPTION_COST & 1) != 0;
+    bool has_null = pipe->null_separated;
+    char cost[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    if (pipe->by_bytes && (has_cost || has_null)) {
+        return usage_error(command, "--%s is about lines, and --bytes knows none",
+                           has_cost ? "cost" : "null");
+    }
+    if (pipe->quiet && pipe->progress) {
+        return usage_error(command, "--quiet and --progress exclude each other");
+    }
+    if (question->key == NULL && question->server.text != NULL) {
+        return usage_error(command, "--server is of no use without --key");
+    }
+    if (question->cost_micro > question->capacity_micro) {
+        return usage_error(command, "a cost of %s never fits in a line of %s",
+                           print_micro(question->cost_micro, cost),
+                           print_micro(question->capacity_micro, capacity));
+    }
+    return CLI_DONE;
+}
+
+static int read_key(struct question *question, const char *key)
+{
+    size_t length = strlen(key);
+    if (length == 0 || length > WEIR_KEY_BYTES_MAX) {
+        return usage_error(question->command, "a key has 1 to %d bytes", WEIR_KEY_BYTES_MAX);
+    }
+    question->key = key;
+    return CLI_DONE;
+}
+
+static int read_command_line(struct pipe *pipe, int count, char **words)
+{
+    struct arguments arguments = {.count = count, .words = words};
+    struct question *question = &pipe->question;
+    char *plain[WORD_COUNT_MAX];
+    int plain_count = 0;
+    int code = CLI_DONE;
+    const char *value;
+    for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
+        switch (option) {
+        case OPTION_KEY: code = read_key(question, value); break;
+        case OPTION_BYTES: pipe->by_bytes = true; break;
+        case OPTION_COST: code = question_read_cost(question, value); break;
+        case OPTION_NULL:
+        case OPTION_ZERO: pipe->null_separated = true; break;
+        case OPTION_PROGRESS: pipe->progress = true; break;
+        case OPTION_QUIET: pipe->quiet = true; break;
+        case ARGUMENT_HELP: pipe->help = true; return CLI_DONE;
+        case ARGUMENT_WORD:
+            if (plain_count == WORD_COUNT_MAX) {
+                return usage_error(question->command, "too many words");
+            }
+            plain[plain_count++] = words[arguments.at - 1];
+            break;
+        case ARGUMENT_BAD: return usage_error(question->command, "%s", arguments.problem);
+        default: code = question_read_option(question, option, value); break;
+        }
+        if (code != CLI_DONE) {
+            return code;
+        }
+    }
+    pipe->item_cost_micro = question->cost_micro;
+    code = read_limit(pipe, plain_count, plain);
+    return code == CLI_DONE ? check(pipe, &arguments) : code;
+}
+
+/* Whatever we open must not become standard input or output because the caller had closed them. */
+static bool has_both_ends(const struct command *command)
+{
+    static const char *const NAMES[] = {"standard input", "standard output"};
+    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            complain(command, "%s: %s", NAMES[fd], strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run_pipe(const struct command *command, int count, char **words)
+{
+    struct pipe pipe = {
+        .question = {.command = command,
+                     .operation = WEIR_TAKE,
+                     .cost_micro = WEIR_UNIT,
+                     .wait_ms = QUESTION_WAIT_MS_MAX,
+                     .unbounded = true,
+                     .timeout_ns = QUESTION_TIMEOUT_NS_DEFAULT},
+    };
+    int code = read_command_line(&pipe, count, words);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (pipe.help) {
+        command_help(command);
+        return CLI_DONE;
+    }
+    if (!has_both_ends(command)) {
+        return CLI_FAILED;
+    }
+    code = pipe.question.key != NULL ? question_prepare(&pipe.question) : CLI_DONE;
+    if (code == CLI_DONE) {
+        code = flow_run(&pipe);
+    }
+    question_fini(&pipe.question);
+    return code;
+}
+
+const struct command PIPE_COMMAND = {
+    .name = "pipe",
+    .words = "LIMIT...",
+    .summary = "let standard input through at a rate, evenly",
+    .about =
+        "Copies standard input to standard output, line by line or, with --bytes, byte by byte,\n"
+        "and lets each go at its instant, evenly spaced: weir pipe 5/s lets one line go each\n"
+        "200 ms. Nothing is dropped: while something waits to leave, no more is read than 64 KiB\n"
+        "ahead, and whoever writes to it has to wait. After a stall nothing is caught up, the\n"
+        "rate just goes on. Needs no server.\n"
+        "\n"
+        "A limit without a kind is a queue here; of other kinds the rate counts. The first item\n"
+        "leaves one interval after it came, with first=now at once. The capacity is the most that\n"
+        "one line may cost, and with --key how much may stand in the line that all with this key\n"
+        "share: together they are never above the rate.",
+    .examples = "    ./addresses | weir pipe 10/min | ./send-mail\n"
+                "    tar c photos | weir pipe --bytes 1000000/s | ssh backup tar x\n"
+                "    ./jobs | weir pipe 5/s --key api:acme | ./call-api\n",
+    .options = OPTIONS,
+    .run = run_pipe,
+};

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/question.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/request.h"
+
+enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + 4096, KEY_SHOWN_MAX = 40 };
+
+#define ERASE_LINE "\r\033[K"
+
+/* The words of the wire, by operation. */
+static const char *const WIRE_NAMES[] = {
+    [WEIR_TAKE] = "WEIR.TAKE",     [WEIR_CAN_TAKE] = "WEIR.CANTAKE", [WEIR_FILL] = "WEIR.FILL",
+    [WEIR_REFUND] = "WEIR.REFUND", [WEIR_SHOW] = "WEIR.SHOW",        [WEIR_RESET] = "WEIR.RESET",
+};
+
+int question_read_cost(struct question *question, const char *text)
+{
+    struct weir_error error;
+    if (weir_cost_parse(&question->cost_micro, text, strlen(text), &error) != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    return CLI_DONE;
+}
+
+static int read_timeout(struct question *question, const char *text)
+{
+    struct weir_error error;
+    if (duration_parse(&question->timeout_ns, text, &error) != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    return CLI_DONE;
+}
+
+int question_read_wait(struct question *question, const char *text)
+{
+    struct weir_error error;
+    uint64_t wait_ns = 0;
+    if (duration_parse(&wait_ns, text, &error) != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    if (wait_ns % NS_PER_MS != 0 || wait_ns / NS_PER_MS > QUESTION_WAIT_MS_MAX) {
+        return usage_error(question->command,
+                           "--wait is a whole number of milliseconds, at most 24 h, not '%.40s'",
+                           text);
+    }
+    question->wait_ms = wait_ns / NS_PER_MS;
+    return CLI_DONE;
+}
+
+int question_read_option(struct question *question, int option, const char *value)
+{
+    switch (option) {
+    case QUESTION_SERVER: question->server.text = value; break;
+    case QUESTION_PASSWORD_FILE: question->server.password_file = value; break;
+    default: return read_timeout(question, value);
+    }
+    return CLI_DONE;
+}
+
+int question_read_words(struct question *question, int count, char **words)
+{
+    if (count == 0) {
+        return usage_error(question->command, "say which key and which limit: login:alice 10/s");
+    }
+    if (count == 1) {
+        return usage_error(question->command, "say which limit, for example 10/s");
+    }
+    size_t key_len = strlen(words[0]);
+    if (key_len == 0 || key_len > WEIR_KEY_BYTES_MAX) {
+        return usage_error(question->command, "a key has 1 to %d bytes", WEIR_KEY_BYTES_MAX);
+    }
+    question->key = words[0];
+    if (!join_limit(question->limit, count - 1, words + 1)) {
+        return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
+    }
+    struct weir_limit_config config;
+    struct weir_error error;
+    if (weir_limit_parse(&config, question->limit, strlen(question->limit), &error) != WEIR_OK) {
+        complain_at(question->command, question->limit, &error);
+        return CLI_USAGE;
+    }
+    question->capacity_micro = config.capacity_micro;
+    return CLI_DONE;
+}
+
+int question_prepare(struct question *question)
+{
+    return server_option_complete(&question->server, question->command);
+}
+
+void question_fini(struct question *question)
+{
+    server_option_fini(&question->server);
+}
+
+/* The connection failed. */
+static int fail_client(const struct question *question, const struct client *client,
+                       enum client_status status)
+{
+    if (status == CLIENT_NO_SERVER) {
+        return complain_no_server(&question->server, question->command, "--resp", client->problem);
+    }
+    complain(question->command, "the server at %s: %s", question->server.text, client->problem);
+    return CLI_FAILED;
+}
+
+/* The server answered with an error. */
+static int fail_reply(const struct question *question, const struct reply *reply)
+{
+    const struct command *command = question->command;
+    const char *where = question->server.text;
+    const char *file = question->server.password_file;
+    if (reply_is_error(reply, "NOAUTH")) {
+        complain(command,
+                 "the server at %s wants a password: --password-file FILE or WEIR_PASSWORD_FILE",
+                 where);
+    } else if (reply_is_error(reply, "WRONGPASS")) {
+        complain(command, "the server at %s refuses the password from %s", where, file);
+    } else if (file != NULL && reply_is_error(reply, "ERR AUTH")) {
+        complain(command, "the server at %s has no password; leave out the one from %s", where,
+                 file);
+    } else if (reply_is_error(reply, "")) {
+        complain(command, "the server at %s says: %.*s", where, (int)reply->items[0].text.length,
+                 reply->items[0].text.at);
+    } else {
+        complain(command, "the server at %s: its answer is none to %s", where,
+                 WIRE_NAMES[question->operation]);
+    }
+    return CLI_FAILED;
+}
+
+/* AUTH, where there is a password, and the question: one write. */
+static void write_request(struct buffer *request, const struct question *question)
+{
+    char number[MICRO_TEXT_MAX];
+    bool has_cost = question->cost_micro != WEIR_UNIT;
+    bool waits = question->wait_ms > 0;
+    const char *name = WIRE_NAMES[question->operation];
+    if (question->logs_in) {
+        request_begin(request, 2);
+        request_word(request, "AUTH", 4);
+        request_word(request, question->server.password.text, question->server.password.length);
+    }
+    request_begin(request, 3U + 2U * has_cost + 2U * waits);
+    request_word(request, name, strlen(name));
+    request_word(request, question->key, strlen(question->key));
+    request_word(request, question->limit, strlen(question->limit));
+    if (has_cost) {
+        (void)print_micro(question->cost_micro, number);
+        request_word(request, "COST", 4);
+        request_word(request, number, strlen(number));
+    }
+    if (waits) {
+        (void)snprintf(number, sizeof number, "%" PRIu64, question->wait_ms);
+        request_word(request, "WAIT", 4);
+        request_word(request, number, strlen(number));
+    }
+}
+
+int question_open(struct question *question, struct client *client)
+{
+    enum client_status status = client_open(client, question->server.resolved,
+                                            question->server.resolved_count, question->timeout_ns);
+    question->logs_in = question->server.password.text != NULL;
+    if (status != CLIENT_OK) {
+        return fail_client(question, client, status);
+    }
+    if (question->wait_ms > 0) {
+        client_keep_alive(client);
+    }
+    if (question->waiting_since_ns == 0) {
+        question->waiting_since_ns = monotonic_now_ns();
+    }
+    return CLI_DONE;
+}
+
+int question_send(struct question *question, struct client *client)
+{
+    struct buffer request;
+    enum client_status status = CLIENT_OK;
+    buffer_init(&request, REQUEST_BYTES_MAX);
+    write_request(&request, question);
+    bool failed = request.failed;
+    if (!failed) {
+        client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);
+        status = client_send(client, (struct bytes){request.at, request.length});
+    }
+    buffer_fini(&request);
+    if (failed) {
+        complain(question->command, "out of memory");
+        return CLI_FAILED;
+    }
+    return status == CLIENT_OK ? CLI_DONE : fail_client(question, client, status);
+}
+
+int question_receive(struct question *question, struct client *client, struct answer *answer)
+{
+    struct reply reply;
+    enum client_status status = CLIENT_OK;
+    if (question->logs_in) {
+        status = client_receive(client, &reply);
+        if (status == CLIENT_OK && reply.items[0].type != '+') {
+            return fail_reply(question, &reply);
+        }
+        question->logs_in = false;
+    }
+    if (status == CLIENT_OK) {
+        status = client_receive(client, &reply);
+    }
+    if (status != CLIENT_OK) {
+        return fail_client(question, client, status);
+    }
+    *answer = (struct answer){
+        .operation = question->operation,
+        .waited = question->wait_ms > 0,
+        .cost_micro = question->cost_micro,
+        .capacity_micro = question->capacity_micro,
+    };
+    return answer_read(answer, &reply) ? CLI_DONE : fail_reply(question, &reply);
+}
+
+/* One line on the terminal, written over and over: who waits, and for how long. */
+static void show_waiting(void *context)
+{
+    const struct question *question = context;
+    char so_far[DURATION_TEXT_MAX];
+    char at_most[DURATION_TEXT_MAX];
+    char key[KEY_SHOWN_MAX + 1];
+    size_t length = 0;
+    for (; length < KEY_SHOWN_MAX && question->key[length] != '\0'; length++) {
+        unsigned char c = (unsigned char)question->key[length];
+        key[length] = (char)(c < ' ' || c == 0x7f ? '?' : c); // a key is anything
+    }
+    key[length] = '\0';
+    uint64_t waited_ns = monotonic_now_ns() - question->waiting_since_ns;
+    (void)fprintf(stderr, ERASE_LINE "weir %s: %s waits in line: %s", question->command->name, key,
+                  duration_print_near(waited_ns / NS_PER_S * NS_PER_S, so_far));
+    if (!question->unbounded) {
+        (void)fprintf(stderr, " of at most %s",
+                      duration_print_near(question->wait_ms * NS_PER_MS, at_most));
+    }
+    (void)fflush(stderr);
+}
+
+static bool shows_waiting(const struct question *question)
+{
+    return question->wait_ms > 0 && isatty(STDERR_FILENO);
+}
+
+int question_ask(struct question *question, struct client *client, struct answer *answer)
+{
+    int code = question_open(question, client);
+    if (code == CLI_DONE) {
+        code = question_send(question, client);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    bool shows = shows_waiting(question);
+    if (shows) {
+        client_tick(client, show_waiting, question);
+    }
+    enum client_status status = client_expect(client);
+    if (shows) {
+        (void)fputs(ERASE_LINE, stderr); // whatever is said next has a line of its own
+    }
+    return status == CLIENT_OK ? question_receive(question, client, answer)
+                               : fail_client(question, client, status);
+}
+
+void question_pause(struct question *question, uint64_t pause_ns)
+{
+    bool shows = shows_waiting(question);
+    uint64_t end_ns = monotonic_now_ns() + pause_ns;
+    for (uint64_t now_ns; (now_ns = monotonic_now_ns()) < end_ns;) {
+        uint64_t left_ns = end_ns - now_ns;
+        if (shows) {
+            show_waiting(question);
+            left_ns = left_ns < NS_PER_S ? left_ns : NS_PER_S;
+        }
+        struct timespec left = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+        (void)nanosleep(&left, NULL); // woken early, it looks at the clock again
+    }
+    if (shows) {
+        (void)fputs(ERASE_LINE, stderr);
+    }
+}

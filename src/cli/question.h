@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A question about one bucket, and the conversation with the server that answers it: what take and
+ * its relatives, run, and pipe --key have in common.
+ *
+ *     struct question question = {.command = command, ...};
+ *     ... the command line ...
+ *     code = question_prepare(&question);
+ *     if (code == CLI_DONE) {
+ *         code = question_ask(&question, &client, &answer);
+ *         client_close(&client);
+ *     }
+ *     question_fini(&question);
+ *
+ * Whatever goes wrong is said on standard error here, once. */
+#ifndef WEIR_CLI_QUESTION_H
+#define WEIR_CLI_QUESTION_H
+
+#include <stdint.h>
+
+#include "cli/answer.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/duration.h"
+#include "cli/server_option.h"
+
+#define QUESTION_TIMEOUT_NS_DEFAULT (5 * NS_PER_S)
+#define QUESTION_WAIT_MS_MAX        UINT64_C(86400000) // 24 h, as on the wire
+
+/* The options that every command which asks a server begins with, in this order. */
+enum {
+    QUESTION_SERVER,
+    QUESTION_PASSWORD_FILE,
+    QUESTION_TIMEOUT,
+    QUESTION_OPTION_COUNT // a command's own options follow
+};
+
+#define QUESTION_OPTIONS                                                                           \
+    [QUESTION_SERVER] = {"server", "ADDR",                                                         \
+                         "HOST:PORT, [IPV6]:PORT or unix:/PATH; else WEIR_SERVER, else\n"          \
+                         "127.0.0.1:6390"},                                                        \
+    [QUESTION_PASSWORD_FILE] = {"password-file", "FILE",                                           \
+                                "its first line is the server's password; else\n"                  \
+                                "WEIR_PASSWORD_FILE"},                                             \
+    [QUESTION_TIMEOUT] = {"timeout", "DURATION", "how long to wait for an answer: 500ms; 5s"}
+
+/*   wait_ms    how long it may stand in line; 0: not at all
+ *   unbounded  nobody said how long: who asks will ask again */
+struct question {
+    const struct command *command;
+    enum weir_operation operation;
+    struct server_option server;
+    const char *key;
+    char limit[WEIR_LIMIT_TEXT_MAX + 1];
+    uint64_t capacity_micro; // of that limit
+    uint64_t cost_micro;
+    uint64_t wait_ms;
+    uint64_t timeout_ns;
+    bool unbounded;
+    bool logs_in;              // a password goes ahead of what is sent next
+    uint64_t waiting_since_ns; // since it was first sent; 0: it was not
+};
+
+/* Each reads a part of the command line. CLI_DONE, or complains and returns CLI_USAGE.
+ *   question_read_option()  one of QUESTION_OPTIONS
+ *   question_read_words()   a key, and the limit in one word or several */
+int question_read_option(struct question *question, int option, const char *value);
+int question_read_cost(struct question *question, const char *text);
+int question_read_wait(struct question *question, const char *text);
+int question_read_words(struct question *question, int count, char **words);
+
+/* Completes from the environment where the server is, and what its password is. question_fini() is
+ * due in any case. */
+int question_prepare(struct question *question);
+void question_fini(struct question *question);
+
+/* Asks, once, and waits for the answer: `timeout_ns`, and what the question itself waits; where it
+ * waits, a terminal sees for how long. client_close() is due in any case; the answer's texts are good
+ * until then. */
+int question_ask(struct question *question, struct client *client, struct answer *answer);
+
+/* The same in three steps, for who has something else to do meanwhile. */
+int question_open(struct question *question, struct client *client);
+int question_send(struct question *question, struct client *client);
+int question_receive(struct question *question, struct client *client, struct answer *answer);
+
+/* Sleeps before it is asked again; a terminal sees that too. */
+void question_pause(struct question *question, uint64_t pause_ns);
+
+#endif

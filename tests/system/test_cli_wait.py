@@ -1,0 +1,363 @@
+"""`weir take --wait` and `weir run`: against a real server on the test clock, and against one that
+says what the test wants."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+from scriptedserver import ALLOWED, FAILED, LIMITED, NEVER, ScriptedServer, reply
+from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+
+MS = 1_000_000
+
+
+def clean_environment(**more):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    return {**clean, **more}
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [weir_binary(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=clean_environment(), **options,
+    )
+
+
+def weir(*arguments, **options):
+    """Runs one command; returns (exit code, standard output, standard error)."""
+    process = start(*arguments, **options)
+    said, complained = process.communicate(timeout=3 * DEADLINE_S)
+    return process.returncode, said, complained
+
+
+def say(*replies):
+    """A script: these replies, in turn; the last one for ever."""
+    left = list(replies)
+    return lambda server, command: left.pop(0) if len(left) > 1 else left[0]
+
+
+# ---- take --wait: what is sent, and how long it listens ----
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("arguments, sent", [
+    (["--wait", "1.5s"], ["WAIT", "1500"]),
+    (["--wait", "1ms"], ["WAIT", "1"]),
+    (["--wait", "24h"], ["WAIT", "86400000"]),
+    (["--wait=2min", "--cost", "0.50"], ["COST", "0.5", "WAIT", "120000"]),
+    (["--wait", "0"], []),
+    (["--wait", "0s", "--cost", "1.0"], []),
+])
+def test_the_wait_goes_over_the_wire_in_milliseconds(arguments, sent):
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        assert weir("take", "k", "1/s", "--server", server.address, *arguments)[0] == 0
+        assert server.commands == [["WEIR.TAKE", "k", "1/s", *sent]]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("command", ["take", "run"])
+@pytest.mark.parametrize("wait", ["1us", "0.5ms", "1500us", "24.1h", "25h", "2w"])
+def test_a_wait_that_the_wire_has_not_is_refused(command, wait):
+    end = [] if command == "take" else ["--", "true"]
+    code, said, complained = weir(command, "k", "1/s", "--wait", wait, *end)
+    assert (code, said) == (2 if command == "take" else 125, "")
+    assert f"--wait is a whole number of milliseconds, at most 24 h, not '{wait}'" in complained
+
+
+@pytest.mark.once
+def test_a_wait_is_a_duration():
+    for wait in ("-1s", "5", "soon", ""):
+        code, said, complained = weir("take", "k", "1/s", "--wait", wait)
+        assert (code, said) == (2, "")
+        assert "^" in complained
+    assert "unknown option --wait" in weir("can-take", "k", "1/s", "--wait", "1s")[2]
+
+
+def test_it_listens_for_as_long_as_it_may_wait_and_a_little_more():
+    with ScriptedServer(say(b"")) as server:
+        began = time.monotonic()
+        code, _, complained = weir("take", "k", "1/s", "--server", server.address,
+                                   "--wait", "300ms", "--timeout", "100ms")
+        assert code == 3
+        assert "no answer in time" in complained
+        assert time.monotonic() - began >= 0.4
+
+
+@pytest.mark.parametrize("command, end", [("take", []), ("run", ["--", "true"])])
+def test_ctrl_c_closes_the_connection(command, end):
+    with ScriptedServer(say(b"")) as server:
+        process = start(command, "k", "1/s", "--server", server.address, "--wait", "1h", *end)
+        wait_until(lambda: server.commands, "the question")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == -signal.SIGINT  # a shell says 130
+        assert server.closed.wait(DEADLINE_S)
+        assert process.communicate() == ("", "")
+
+
+# ---- On a terminal ----
+
+
+class Terminal:
+    """A command whose standard error is a terminal of its own."""
+
+    def __init__(self, *arguments, stdout=subprocess.PIPE):
+        self.ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [weir_binary(), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=stdout,
+            stderr=theirs, env=clean_environment(TERM="xterm"),
+        )
+        os.close(theirs)
+        self.said = b""
+
+    def read(self):
+        """What was written next; b"" at the end."""
+        try:
+            some = os.read(self.ours, 65536)
+        except OSError:
+            some = b""
+        self.said += some
+        return some
+
+    def read_until(self, text):
+        while text not in self.said:
+            assert self.read(), self.said
+        return self.said
+
+    def read_all(self):
+        while self.read():
+            pass
+        os.close(self.ours)
+        self.process.communicate(timeout=DEADLINE_S)
+        return self.said.decode()
+
+
+def test_a_terminal_sees_who_waits_and_for_how_long():
+    with ScriptedServer(say(b"")) as server:
+        terminal = Terminal("take", "api:\033acme", "1/s", "--server", server.address,
+                            "--wait", "90s")
+        terminal.read_until(b"\r\033[Kweir take: api:?acme waits in line: 1 s of at most 1 min 30 s")
+        for connection in server.connections:
+            connection.sendall(reply(ALLOWED))
+        assert terminal.read_all().endswith("\r\033[K")  # nothing of it stays
+        assert terminal.process.returncode == 0
+
+
+def test_a_terminal_sees_how_long_a_command_has_waited_in_all():
+    def answer(server, command):
+        return reply(LIMITED, 2500 * MS) if len(server.commands) == 1 else reply(ALLOWED)
+
+    with ScriptedServer(answer) as server:
+        terminal = Terminal("run", "k", "1/s", "--server", server.address, "--", "true")
+        assert "weir run: k waits in line: 2 s\r\033[K" in terminal.read_all()
+        assert terminal.process.returncode == 0
+
+
+# ---- run: whose turn it is ----
+
+
+def run(server, *arguments, **options):
+    return weir("run", "k", "1/s", "--server", server.address, *arguments, **options)
+
+
+@pytest.mark.parametrize("arguments, sent", [
+    ([], ["WAIT", "86400000"]),
+    (["--wait", "2s"], ["WAIT", "2000"]),
+    (["--wait", "0"], []),
+    (["--cost", "3"], ["COST", "3", "WAIT", "86400000"]),
+])
+@pytest.mark.once
+def test_run_waits_without_bound_unless_it_is_bounded(arguments, sent):
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        assert run(server, *arguments, "--", "echo", "mine") == (0, "mine\n", "")
+        assert server.commands == [["WEIR.TAKE", "k", "1/s", *sent]]
+
+
+def test_run_becomes_the_command():
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        assert run(server, "--", "sh", "-c", "cat; exit 7", stdin=subprocess.DEVNULL)[0] == 7
+        process = start("run", "k", "1/s", "--server", server.address, "--", "sh", "-c",
+                        "echo $$; cat; echo over", stdin=subprocess.PIPE)
+        assert process.stdout.readline() == f"{process.pid}\n"
+        assert process.communicate("input\n", DEADLINE_S) == ("input\nover\n", "")
+        code, _, _ = run(server, "--", "sh", "-c", "kill -TERM $$")
+        assert code == -signal.SIGTERM
+
+
+def test_run_leaves_nothing_open_to_the_command():
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        code, said, _ = run(server, "--", "sh", "-c", "ls /proc/self/fd")
+        assert (code, said.split()) == (0, ["0", "1", "2", "3"])  # 3: the folder itself
+
+
+@pytest.mark.once
+def test_words_of_the_command_are_its_own():
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        assert run(server, "--", "echo", "--wait", "--", "-0")[1] == "--wait -- -0\n"
+        assert server.commands == [["WEIR.TAKE", "k", "1/s", "WAIT", "86400000"]]
+
+
+def test_run_says_how_it_ended_as_env_does(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with ScriptedServer(say(reply(ALLOWED))) as server:
+        code, _, complained = run(server, "--", "/nowhere/to/be/found")
+        assert (code, "No such file or directory" in complained) == (127, True)
+        assert run(server, "--", "no-such-command-anywhere")[0] == 127
+        code, _, complained = run(server, "--", folder)
+        assert (code, "Permission denied" in complained) == (126, True)
+
+
+def test_run_is_124_if_the_turn_does_not_come_in_time():
+    for bound in (["--wait", "5s"], ["--wait", "0"]):
+        with ScriptedServer(say(reply(LIMITED, 1500 * MS))) as server:
+            code, said, complained = run(server, *bound, "--", "echo", "mine")
+            assert (code, said) == (124, "")
+            assert complained == "weir run: k: its turn did not come in time; retry in 1.5 s\n"
+            assert len(server.commands) == 1
+
+
+def test_run_without_bound_asks_again():
+    script = say(reply(LIMITED, 30 * MS), reply(LIMITED, 0), reply(LIMITED, -1), reply(ALLOWED))
+    with ScriptedServer(script) as server:
+        began = time.monotonic()
+        assert run(server, "--", "echo", "mine") == (0, "mine\n", "")
+        assert time.monotonic() - began >= 0.05  # 30 ms, and twice no less than 10 ms
+        assert len(server.commands) == 4
+
+
+@pytest.mark.parametrize("answer, said", [
+    (reply(NEVER), "its turn never comes: a cost of 1 exceeds the capacity of 1"),
+    (reply(FAILED), "lets nobody wait: it is ending, its store keeps no lines, or its table is full"),
+    (b"-ERR no\r\n", "says: ERR no"),
+    (None, "it closed the connection without an answer"),
+], ids=["never", "failed", "error", "closed"])
+def test_run_is_125_if_weir_fails(answer, said):
+    with ScriptedServer(say(answer)) as server:
+        code, output, complained = run(server, "--", "echo", "mine")
+        assert (code, output) == (125, "")
+        assert said in complained
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("arguments, said", [
+    ([], "say what to run after --"),
+    (["k", "1/s"], "say what to run after --"),
+    (["k", "1/s", "--"], "say what to run after --"),
+    (["k", "1/s", "echo", "--", "x"], "option"),
+    (["--", "true"], "say which key and which limit"),
+    (["k", "--", "true"], "say which limit"),
+    (["k", "1/q", "--", "true"], "unknown unit 'q'"),
+    (["k", "1/s", "--json", "--", "true"], "unknown option --json"),
+    (["k", "1/s", "--cost", "x", "--", "true"], "expected the cost"),
+    (["k", "1/s", "--server", "nowhere", "--", "true"], "bad server address"),
+    (["k", "1/s", "--server", "127.0.0.1:1", "--", "true"], "no server at 127.0.0.1:1"),
+])
+def test_a_wrong_command_line_is_125_too(arguments, said):
+    code, output, complained = weir("run", *arguments)
+    assert (code, output) == (125, "")
+    assert said in complained
+
+
+# ---- At a real server, whose clock moves when the test says so ----
+
+LIMIT = "1/s capacity=1"
+
+
+@pytest.fixture
+def server():
+    with WeirServer("--test-clock", "--threads", "2") as running:
+        yield running
+
+
+def at(server):
+    return ["--server", f"127.0.0.1:{server.resp_port}"]
+
+
+def wait_for_line(server, key, limit, seconds):
+    """Until so many seconds of the rate stand in line: what a take would have to wait."""
+    def line_ns():
+        return server.command("WEIR.CANTAKE", key, limit)[3]
+    wait_until(lambda: line_ns() == seconds * 1000 * MS, f"a line of {seconds} s")
+
+
+def advance(server, ns):
+    server.command("WEIR.CLOCK", "ADVANCE", ns)
+
+
+def test_the_answer_comes_when_it_is_its_turn(server):
+    assert weir("take", "k", LIMIT, *at(server))[0] == 0
+    waiting = []
+    for i in range(3):
+        waiting.append(start("take", "k", LIMIT, "--wait", "10s", *at(server)))
+        wait_for_line(server, "k", LIMIT, i + 2)
+    assert weir("take", "k", LIMIT, *at(server))[0] == 1  # it would have to overtake
+    for process in waiting:
+        advance(server, 1000 * MS - 1)
+        assert process.poll() is None
+        advance(server, 1)
+        assert process.communicate(timeout=DEADLINE_S) == (
+            "allowed: 0 of 1 remain, empty in 1 s\n", "")
+        assert process.returncode == 0
+
+
+def test_a_wait_in_vain_is_refused_at_once(server):
+    assert weir("take", "k", LIMIT, *at(server))[0] == 0
+    assert weir("take", "k", LIMIT, "--wait", "999ms", *at(server)) == (
+        1, "limited: retry in 1 ms (0 of 1 remain, empty in 1 s)\n", "")
+    assert weir("run", "k", LIMIT, "--wait", "999ms", *at(server), "--", "true") == (
+        124, "", "weir run: k: its turn did not come in time; retry in 1 ms\n")
+
+
+def test_of_a_queue_it_goes_when_the_queue_lets_it(server):
+    limit = "queue 5/s capacity=10"
+    assert weir("take", "q", limit, *at(server)) == (
+        0, "allowed: it may go in 200 ms (9 of 10 remain, empty in 200 ms)\n", "")
+    process = start("run", "q", limit, *at(server), "--", "echo", "mine")
+    wait_until(lambda: server.command("WEIR.SHOW", "q", limit)[6] == "2", "two in line")
+    advance(server, 400 * MS - 1)
+    assert process.poll() is None
+    advance(server, 1)
+    assert process.communicate(timeout=DEADLINE_S) == ("mine\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_who_gives_up_gives_the_place_back(server, number):
+    assert weir("take", "k", LIMIT, *at(server))[0] == 0
+    first = start("run", "k", LIMIT, *at(server), "--", "echo", "first")
+    wait_for_line(server, "k", LIMIT, 2)
+    second = start("run", "k", LIMIT, *at(server), "--", "echo", "second")
+    wait_for_line(server, "k", LIMIT, 3)
+    first.send_signal(number)
+    assert first.communicate(timeout=DEADLINE_S) == ("", "")
+    assert first.returncode == -number
+    wait_for_line(server, "k", LIMIT, 2)
+    advance(server, 1000 * MS)
+    assert second.communicate(timeout=DEADLINE_S) == ("second\n", "")
+
+
+def test_run_comes_again_where_the_line_is_full(server):
+    limit = "100/s capacity=1 waiting=0"
+    assert weir("take", "k", limit, *at(server))[0] == 0
+    process = start("run", "k", limit, *at(server), "--", "echo", "mine")
+    wait_until(lambda: server.command("WEIR.CLOCK") == 0 and process.poll() is None, "a start")
+    advance(server, 10 * MS)
+    assert process.communicate(timeout=DEADLINE_S) == ("mine\n", "")
+    assert process.returncode == 0
+
+
+def test_a_server_that_ends_tells_those_who_wait(server):
+    assert weir("take", "k", LIMIT, *at(server))[0] == 0
+    take = start("take", "k", LIMIT, "--wait", "1h", *at(server))
+    wait_for_line(server, "k", LIMIT, 2)
+    run = start("run", "k", LIMIT, *at(server), "--", "echo", "mine")
+    wait_for_line(server, "k", LIMIT, 3)
+    server.stop()
+    said, complained = take.communicate(timeout=DEADLINE_S)
+    assert (take.returncode, complained) == (3, "")
+    assert said.startswith("error: the server lets nobody wait: it is ending, ")
+    said, complained = run.communicate(timeout=DEADLINE_S)
+    assert (run.returncode, said) == (125, "")
+    assert "lets nobody wait: it is ending, " in complained

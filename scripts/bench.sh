@@ -13,6 +13,7 @@ missing_for_bench() {
     has redis-cli || printf 'redis-tools '
     has nginx || printf 'nginx '
     has haproxy || printf 'haproxy '
+    has pv || printf 'pv '
     [ -e /usr/include/uthash.h ] || printf 'uthash-dev '
     ! has cargo || has protoc || printf 'protobuf-compiler ' # throttlecrab's build wants it
 }

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import servers
+import streams
 import waits
 from machine import (PEERS, PROGRAMS, ROOT, WEIR, Missing, Program, describe, progress, tool)
 from servers import Load
@@ -417,6 +418,21 @@ def cpu_of_runs(command, count):
     return total * 1000 / count
 
 
+def row_stream(report):
+    """29: how evenly 1 MB/s flows."""
+    programs = {"weir": [WEIR, "pipe", "--bytes", "1000000/s"]}
+    try:
+        programs["pv"] = [tool("pv", "pv"), "-q", "-L", "1000000"]
+    except Missing as why:
+        report.missing(29, "pv", why)
+    samples = []
+    for number in range(report.rounds):
+        progress(f"round {number + 1} of {report.rounds}")
+        samples.append({name: streams.spread_ms(streams.read_stamped(command, 3.0))[0]
+                        for name, command in programs.items()})
+    report.pair(29, "weir pipe, 1 MB/s: spread", "ms", samples, "weir", "pv", "pv -L", 1 / 10, 1 / 50)
+
+
 def row_one_shot(report):
     """32: what one `weir take` costs."""
     with contextlib.ExitStack() as stack:
@@ -470,6 +486,8 @@ def run_rows(report, rows):
         row_precision(report)
     if 28 in rows:
         waits.worked_example(report)
+    if 29 in rows:
+        row_stream(report)
     if 30 in rows:
         waits.waiters_bytes(report)
     if 32 in rows:
@@ -478,7 +496,7 @@ def run_rows(report, rows):
         row_idle(report)
 
 
-ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 28, 30, 32, 33]
+ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 28, 29, 30, 32, 33]
 
 
 def main():

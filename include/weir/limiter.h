@@ -177,7 +177,8 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
 /* Takes, and where that would be refused waits in line until it fits, or until `timeout_ns` have passed.
  * First come, first served, among all threads that wait for one bucket; while they do, nobody else's take
  * passes them. Returns at once if the wait would be in vain: the verdict is then limited, and
- * retry_after_ns says after which time this same call would be let in; never; or error (on_full).
+ * retry_after_ns says after which time this same call would be let in; never, also where even an empty
+ * queue would take longer than the timeout; or error (on_full).
  * A store that processes share keeps no lines: there the verdict is error.
  * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile. Not a

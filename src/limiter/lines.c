@@ -9,15 +9,17 @@
 enum { BIN_COUNT_MIN = 64 }; // a power of two
 
 /* All who wait for one bucket.
- *   ahead  what they all add to the moment, for a bucket: nobody of them is charged yet
- *   start  in a queue, the moment at which the first one's own time begins: for all are charged
- *   tail   and the moment at which the last one's ends */
+ *   ahead        what they all add to the moment, for a bucket: nobody of them is charged yet
+ *   whole_count  how many of them ask for all of the bucket
+ *   tight_count  and how many for so much that it is empty, within a nanosecond, when they fit
+ *   start        in a queue, the moment at which the first one's own time begins: for all are charged
+ *   tail         and the moment at which the last one's ends */
 struct line {
     struct line *next_in_bin;
     uint64_t id;
     struct weir_rule rule;
     struct waiter *first, *last;
-    size_t count;
+    size_t count, whole_count, tight_count;
     struct span ahead;
     struct span start, tail;
 };
@@ -122,6 +124,24 @@ static const struct weir_limit *limit_of(const struct line *line)
     return &line->rule.limit;
 }
 
+/* How much is still in the bucket, as time, when such a cost fits into it. */
+static struct span rest_beside(const struct line *line, struct span span)
+{
+    return span_sub_or_zero(limit_full(limit_of(line)), span, limit_of(line)->denominator);
+}
+
+static bool is_whole(const struct line *line, struct span span)
+{
+    struct span rest = rest_beside(line, span);
+    return (rest.ns | rest.rest) == 0;
+}
+
+/* Where moments are whole nanoseconds, nobody is late by a part of one. */
+static bool is_tight(const struct line *line, struct span span)
+{
+    return limit_of(line)->denominator > 1 && rest_beside(line, span).ns == 0;
+}
+
 static void append(struct lines *lines, struct line *line, struct waiter *waiter)
 {
     waiter->line = line;
@@ -130,6 +150,8 @@ static void append(struct lines *lines, struct line *line, struct waiter *waiter
     *(line->last != NULL ? &line->last->next : &line->first) = waiter;
     line->last = waiter;
     line->count++;
+    line->whole_count += is_whole(line, waiter->span);
+    line->tight_count += is_tight(line, waiter->span);
     line->ahead = span_add(line->ahead, waiter->span, limit_of(line)->denominator);
     lines->stats.waiting_count++;
     lines->stats.joined_count++;
@@ -141,6 +163,8 @@ static void unlink_waiter(struct lines *lines, struct waiter *waiter)
     *(waiter->previous != NULL ? &waiter->previous->next : &line->first) = waiter->next;
     *(waiter->next != NULL ? &waiter->next->previous : &line->last) = waiter->previous;
     line->count--;
+    line->whole_count -= is_whole(line, waiter->span);
+    line->tight_count -= is_tight(line, waiter->span);
     line->ahead = span_sub(line->ahead, waiter->span, limit_of(line)->denominator);
     lines->stats.waiting_count--;
     waiter->line = NULL;
@@ -155,11 +179,14 @@ static struct outcome decide_in_line(struct lines *lines, const struct line *lin
     return lines->store->ops->decide_in_line(lines->store, &request, line->id, &terms, now_ns);
 }
 
-/* Where the bucket stands; it stays marked. */
+/* Where the bucket stands; it stays marked while somebody waits. */
 static struct outcome look_at(struct lines *lines, const struct line *line, uint64_t now_ns)
 {
-    return decide_in_line(lines, line, WEIR_SHOW, 0, (struct line_terms){0, true, true}, now_ns);
+    bool stays = line->first != NULL;
+    return decide_in_line(lines, line, WEIR_SHOW, 0, (struct line_terms){0, stays, stays}, now_ns);
 }
+
+static const struct span NOTHING = {0, 0};
 
 static uint64_t ns_until(uint64_t then_ns, uint64_t now_ns)
 {
@@ -180,36 +207,35 @@ static void refuse(struct weir_decision *decision, const struct weir_limit *limi
     decision->retry_after_ns = (int64_t)(retry_after_ns > 0 ? retry_after_ns : 1);
 }
 
-/* ---- a bucket's line: the head takes as soon as it fits ---- */
+/* ---- a bucket's line: nobody is charged before his turn ---- */
 
-/* Serves all whose time has come, then says when to look at the head again. */
-static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns)
+/* The moment after a take that was made as soon as it fitted. That is at a reading, a whole nanosecond; if
+ * the bucket was empty by then, its time counts from there. */
+static struct span after_serving(const struct weir_limit *limit, struct span moment,
+                                 struct span span)
+{
+    uint64_t due_ns = fits_at(limit, span_add(moment, span, limit->denominator));
+    return span_add(bucket_start(moment, due_ns), span, limit->denominator);
+}
+
+/* The moment when all who stand in line are served: the sum of what they add, but for the parts of a
+ * nanosecond that are lost where a cost is all of the bucket. Only a line in which some costs are so and
+ * some are not has to be walked through. */
+static struct span after_all(const struct line *line, struct span moment)
 {
     const struct weir_limit *limit = limit_of(line);
-    while (line->first != NULL) {
-        struct waiter *head = line->first;
-        bool expires = now_ns >= head->deadline_ns;
-        bool is_last = line->count == 1;
-        struct line_terms terms = {0, !is_last, !(is_last && expires)};
-        struct outcome outcome =
-            decide_in_line(lines, line, WEIR_TAKE, head->cost_micro, terms, now_ns);
-        struct span after = span_add(outcome.moment, head->span, limit->denominator);
-        uint64_t due_ns = fits_at(limit, after);
-        struct weir_decision decision;
-        if (outcome.verdict == WEIR_LIMITED && !expires) {
-            head->ops->schedule(head, due_ns < head->deadline_ns ? due_ns : head->deadline_ns);
-            return;
-        }
-        if (outcome.verdict == WEIR_LIMITED) {
-            refuse(&decision, limit, outcome, ns_until(due_ns, now_ns), now_ns);
-            lines->stats.expired_count++;
-        } else {
-            bucket_answer(&decision, limit, outcome, now_ns);
-            lines->stats.served_count++;
-        }
-        unlink_waiter(lines, head);
-        head->ops->answer(head, &decision);
+    struct span full = limit_full(limit);
+    if (line->tight_count == 0) {
+        return span_add(moment, line->ahead, limit->denominator);
     }
+    if (line->whole_count == line->count) {
+        uint64_t last_ns = span_ceil_ns(moment) + (line->count - 1) * span_ceil_ns(full);
+        return span_add((struct span){last_ns, 0}, full, limit->denominator);
+    }
+    for (const struct waiter *waiter = line->first; waiter != NULL; waiter = waiter->next) {
+        moment = after_serving(limit, moment, waiter->span);
+    }
+    return moment;
 }
 
 /* How long a take of this cost would have to wait behind all who are there. */
@@ -218,8 +244,8 @@ static uint64_t wait_behind(struct lines *lines, const struct line *line, struct
 {
     const struct weir_limit *limit = limit_of(line);
     *outcome = look_at(lines, line, now_ns);
-    struct span ahead = span_add(line->ahead, span, limit->denominator);
-    return ns_until(fits_at(limit, span_add(outcome->moment, ahead, limit->denominator)), now_ns);
+    struct span behind = after_all(line, outcome->moment);
+    return ns_until(fits_at(limit, span_add(behind, span, limit->denominator)), now_ns);
 }
 
 static void leave_bucket(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
@@ -232,8 +258,6 @@ static void leave_bucket(struct lines *lines, struct waiter *waiter, uint64_t no
 }
 
 /* ---- a queue: everybody is charged, and goes at his egress ---- */
-
-static const struct span NOTHING = {0, 0};
 
 /* When the first one goes, exactly. */
 static struct span egress_of_first(const struct line *line)
@@ -254,10 +278,11 @@ static void move_queue(struct lines *lines, struct line *line, struct span earli
     lines->store->ops->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
 }
 
-/* The first one is late: from here on the whole line is. */
-static void postpone(struct lines *lines, struct line *line, uint64_t late_ns, uint64_t now_ns)
+/* The first one goes now, and is late: from here on the whole line is. */
+static void postpone(struct lines *lines, struct line *line, uint64_t now_ns)
 {
-    struct span late = {late_ns, 0};
+    struct span now = {now_ns, 0};
+    struct span late = span_sub(now, egress_of_first(line), limit_of(line)->denominator);
     line->start = span_add(line->start, late, limit_of(line)->denominator);
     move_queue(lines, line, NOTHING, late, now_ns);
 }
@@ -273,29 +298,6 @@ static struct waiter *pop_first(struct lines *lines, struct line *line)
     return first;
 }
 
-static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
-{
-    while (line->first != NULL) {
-        uint64_t due_ns = span_ceil_ns(egress_of_first(line));
-        struct waiter *first = line->first;
-        struct weir_decision decision;
-        if (due_ns > now_ns) {
-            uint64_t deadline_ns = first->deadline_ns;
-            first->ops->schedule(first, due_ns < deadline_ns ? due_ns : deadline_ns);
-            return;
-        }
-        if (now_ns - due_ns > WEIR_JITTER_NS) {
-            postpone(lines, line, now_ns - due_ns, now_ns);
-        }
-        (void)pop_first(lines, line);
-        struct line_terms terms = {0, line->first != NULL, true};
-        struct outcome outcome = decide_in_line(lines, line, WEIR_SHOW, 0, terms, now_ns);
-        bucket_answer(&decision, limit_of(line), outcome, now_ns);
-        lines->stats.served_count++;
-        first->ops->answer(first, &decision);
-    }
-}
-
 /* Those behind move up by his cost; the next one goes now at the earliest. */
 static void leave_queue(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
@@ -305,6 +307,8 @@ static void leave_queue(struct lines *lines, struct waiter *waiter, uint64_t now
     bool was_first = line->first == waiter;
     if (waiter->next != NULL) { // what was filled in before him stays, before the next one
         waiter->next->gap = span_add(waiter->next->gap, waiter->gap, denominator);
+    } else {
+        line->tail = span_sub(line->tail, waiter->gap, denominator);
     }
     unlink_waiter(lines, waiter);
     if (was_first && line->first != NULL) {
@@ -322,19 +326,10 @@ static bool is_queue(const struct line *line)
     return limit_of(line)->kind == WEIR_KIND_QUEUE;
 }
 
-static void serve(struct lines *lines, struct line *line, uint64_t now_ns)
+/* Those behind move up. The line may be empty now, and is still open. */
+static void give_back(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
-    (is_queue(line) ? serve_queue : serve_bucket)(lines, line, now_ns);
-    if (line->first == NULL) {
-        close_line(lines, line);
-    }
-}
-
-static void leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
-{
-    struct line *line = waiter->line;
-    (is_queue(line) ? leave_queue : leave_bucket)(lines, waiter, now_ns);
-    serve(lines, line, now_ns); // those behind may go now
+    (is_queue(waiter->line) ? leave_queue : leave_bucket)(lines, waiter, now_ns);
 }
 
 /* After which time a take that does not wait would pass: behind all who are there. */
@@ -346,26 +341,96 @@ static uint64_t pass_after(struct lines *lines, const struct line *line, struct 
         return wait_behind(lines, line, span, outcome, now_ns);
     }
     *outcome = look_at(lines, line, now_ns);
-    uint64_t fits_ns = fits_at(limit, span_add(outcome->moment, span, limit->denominator));
-    uint64_t gone_ns = span_ceil_ns(queue_egress(limit, line->last->span, line->tail));
-    return ns_until(fits_ns > gone_ns ? fits_ns : gone_ns, now_ns);
+    uint64_t pass_ns = fits_at(limit, span_add(outcome->moment, span, limit->denominator));
+    if (line->last != NULL) {
+        uint64_t gone_ns = span_ceil_ns(queue_egress(limit, line->last->span, line->tail));
+        pass_ns = pass_ns > gone_ns ? pass_ns : gone_ns;
+    }
+    return ns_until(pass_ns, now_ns);
+}
+
+/* Its deadline is here. To come again would be to come behind those who stay. */
+static void send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
+{
+    struct line *line = waiter->line;
+    struct weir_decision decision;
+    struct outcome outcome;
+    give_back(lines, waiter, now_ns);
+    uint64_t pass_ns = pass_after(lines, line, waiter->span, &outcome, now_ns);
+    refuse(&decision, limit_of(line), outcome, pass_ns, now_ns);
+    lines->stats.expired_count++;
+    waiter->ops->answer(waiter, &decision);
+}
+
+/* ---- serving ---- */
+
+/* The head takes as soon as it fits, and so does the next. */
+static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns)
+{
+    const struct weir_limit *limit = limit_of(line);
+    while (line->first != NULL) {
+        struct waiter *head = line->first;
+        struct line_terms terms = {0, line->count > 1, true};
+        struct outcome outcome =
+            decide_in_line(lines, line, WEIR_TAKE, head->cost_micro, terms, now_ns);
+        if (outcome.verdict == WEIR_ALLOWED) {
+            struct weir_decision decision;
+            bucket_answer(&decision, limit, outcome, now_ns);
+            lines->stats.served_count++;
+            unlink_waiter(lines, head);
+            head->ops->answer(head, &decision);
+        } else if (now_ns >= head->deadline_ns) {
+            send_away(lines, head, now_ns);
+        } else {
+            struct span after = span_add(outcome.moment, head->span, limit->denominator);
+            uint64_t due_ns = fits_at(limit, after);
+            head->ops->schedule(head, due_ns < head->deadline_ns ? due_ns : head->deadline_ns);
+            return;
+        }
+    }
+}
+
+static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
+{
+    while (line->first != NULL) {
+        uint64_t due_ns = span_ceil_ns(egress_of_first(line));
+        struct waiter *first = line->first;
+        struct weir_decision decision;
+        if (due_ns > now_ns) {
+            uint64_t deadline_ns = first->deadline_ns;
+            first->ops->schedule(first, due_ns < deadline_ns ? due_ns : deadline_ns);
+            return;
+        }
+        if (now_ns - due_ns > WEIR_JITTER_NS) {
+            postpone(lines, line, now_ns);
+        }
+        (void)pop_first(lines, line);
+        struct line_terms terms = {0, line->first != NULL, true};
+        struct outcome outcome = decide_in_line(lines, line, WEIR_SHOW, 0, terms, now_ns);
+        bucket_answer(&decision, limit_of(line), outcome, now_ns);
+        lines->stats.served_count++;
+        first->ops->answer(first, &decision);
+    }
+}
+
+/* Serves all whose time has come, then says when to look again. Closes a line that is empty. */
+static void serve(struct lines *lines, struct line *line, uint64_t now_ns)
+{
+    (is_queue(line) ? serve_queue : serve_bucket)(lines, line, now_ns);
+    if (line->first == NULL) {
+        close_line(lines, line);
+    }
 }
 
 void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
-    struct line *line = waiter->line;
-    if (line == NULL) {
-        return; // answered meanwhile
+    if (waiter->line != NULL) { // it is not answered meanwhile
+        serve(lines, waiter->line, now_ns);
     }
-    serve(lines, line, now_ns);
     if (waiter->line != NULL && now_ns >= waiter->deadline_ns) {
-        struct weir_decision decision;
-        struct outcome outcome;
-        uint64_t wait_ns = pass_after(lines, line, NOTHING, &outcome, now_ns);
-        refuse(&decision, limit_of(line), outcome, wait_ns, now_ns);
-        lines->stats.expired_count++;
-        leave(lines, waiter, now_ns);
-        waiter->ops->answer(waiter, &decision);
+        struct line *line = waiter->line;
+        send_away(lines, waiter, now_ns);
+        serve(lines, line, now_ns); // those behind may go now
     }
 }
 
@@ -377,6 +442,7 @@ struct joining {
     const struct weir_request *request;
     uint64_t id;
     struct charge charge;
+    uint32_t waiting; // how many may wait, as this request has it
     uint64_t wait_ns, now_ns;
     struct weir_decision *decision;
 };
@@ -409,15 +475,26 @@ static bool stand(struct lines *lines, struct line *line, const struct joining *
 }
 
 static bool is_full(const struct lines *lines, const struct line *line,
-                    const struct weir_limit *limit)
+                    const struct joining *joining)
 {
     size_t count = line != NULL ? line->count : 0;
-    return lines->stats.waiting_count >= lines->waiting_max || count >= limit->waiting;
+    return lines->stats.waiting_count >= lines->waiting_max || count >= joining->waiting;
+}
+
+/* When there is a place in a full line: as soon as the first one is served. More may stand there than
+ * this request lets: then not before its own turn, which for none at all is exact, and otherwise enough. */
+static uint64_t place_after(const struct line *line, const struct joining *joining,
+                            uint64_t first_ns, uint64_t needed_ns)
+{
+    return line->count > joining->waiting ? needed_ns : ns_until(first_ns, joining->now_ns);
 }
 
 static bool say(const struct joining *joining, struct outcome outcome)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
+    if (outcome.verdict == WEIR_FAILED && limit->on_full == WEIR_ON_FULL_ALLOW) {
+        outcome.verdict = WEIR_ALLOWED; // uncharged; no line forms where there is no bucket
+    }
     if (outcome.verdict == WEIR_FAILED) {
         bucket_answer_failed(joining->decision, limit);
     } else {
@@ -444,7 +521,7 @@ static void unmark(struct lines *lines, const struct joining *joining)
 static bool join_bucket_alone(struct lines *lines, const struct joining *joining)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
-    bool has_place = !is_full(lines, NULL, limit) && has_spare(lines);
+    bool has_place = !is_full(lines, NULL, joining) && has_spare(lines);
     struct outcome outcome = take_in_line(lines, joining, (struct line_terms){0, false, has_place});
     if (outcome.verdict != WEIR_LIMITED) {
         return say(joining, outcome);
@@ -468,10 +545,9 @@ static bool join_bucket_behind(struct lines *lines, struct line *line,
     const struct weir_limit *limit = limit_of(line);
     struct outcome outcome;
     uint64_t needed_ns = wait_behind(lines, line, joining->charge.span, &outcome, joining->now_ns);
-    if (is_full(lines, line, &joining->request->rule->limit)) {
-        /* A place is free as soon as the head is served. */
+    if (is_full(lines, line, joining)) {
         struct span first = span_add(outcome.moment, line->first->span, limit->denominator);
-        uint64_t place_ns = ns_until(fits_at(limit, first), joining->now_ns);
+        uint64_t place_ns = place_after(line, joining, fits_at(limit, first), needed_ns);
         return turn_away(lines, joining, outcome, needed_ns, place_ns);
     }
     if (needed_ns > joining->wait_ns) {
@@ -480,13 +556,35 @@ static bool join_bucket_behind(struct lines *lines, struct line *line,
     return stand(lines, line, joining, UINT64_MAX);
 }
 
+/* True if not even an empty queue would let it go in time: no later try can end otherwise. */
+static bool is_in_vain(const struct joining *joining)
+{
+    const struct weir_limit *limit = &joining->request->rule->limit;
+    struct span own = queue_egress(limit, joining->charge.span, joining->charge.span);
+    return span_ceil_ns(own) > (joining->waiting > 0 ? joining->wait_ns : 0);
+}
+
+static bool answer_never(struct lines *lines, const struct joining *joining, bool is_marked)
+{
+    struct weir_request question = *joining->request;
+    struct line_terms terms = {0, is_marked, is_marked};
+    question.operation = WEIR_SHOW;
+    struct outcome outcome = lines->store->ops->decide_in_line(lines->store, &question, joining->id,
+                                                               &terms, joining->now_ns);
+    outcome.verdict = WEIR_NEVER;
+    return say(joining, outcome);
+}
+
 /* A queue charges at once. Refused is who finds it full, or would go too late; or who finds no place to
  * wait, and cannot go now. `line` is NULL where nobody waits. */
 static bool join_queue(struct lines *lines, struct line *line, const struct joining *joining)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
     uint64_t denominator = limit->denominator;
-    bool has_place = !is_full(lines, line, limit) && (line != NULL || has_spare(lines));
+    if (is_in_vain(joining)) {
+        return answer_never(lines, joining, line != NULL);
+    }
+    bool has_place = !is_full(lines, line, joining) && (line != NULL || has_spare(lines));
     uint64_t patience_ns = has_place ? joining->wait_ns : 0;
     struct line_terms terms = {patience_ns, line != NULL || has_place, line != NULL};
     struct outcome outcome = take_in_line(lines, joining, terms);
@@ -497,6 +595,10 @@ static bool join_queue(struct lines *lines, struct line *line, const struct join
         struct span egress = queue_egress(limit, joining->charge.span, after);
         uint64_t needed_ns = ns_until(span_ceil_ns(egress), joining->now_ns);
         uint64_t place_ns = has_place ? 0 : needed_ns;
+        if (!has_place && line != NULL) {
+            uint64_t first_ns = span_ceil_ns(egress_of_first(line));
+            place_ns = place_after(line, joining, first_ns, needed_ns);
+        }
         return turn_away(lines, joining, outcome, needed_ns,
                          fits_ns > place_ns ? fits_ns : place_ns);
     }
@@ -523,6 +625,22 @@ static bool answer_at_once(struct lines *lines, const struct joining *joining, b
     return say(joining, take_in_line(lines, joining, (struct line_terms){0, is_marked, is_marked}));
 }
 
+/* Somebody waits. A named bucket's numbers may have changed: a line keeps those it was opened with, for
+ * everything in it is counted in them. */
+static bool join_behind(struct lines *lines, struct line *line, const struct joining *joining)
+{
+    struct weir_request request = *joining->request;
+    struct joining behind = *joining;
+    request.rule = &line->rule;
+    behind.request = &request;
+    behind.charge = charge_of(limit_of(line), request.cost_micro);
+    if (behind.charge.never) {
+        return answer_at_once(lines, &behind, true);
+    }
+    return is_queue(line) ? join_queue(lines, line, &behind)
+                          : join_bucket_behind(lines, line, &behind);
+}
+
 static bool join(struct lines *lines, const struct joining *joining)
 {
     struct line *line = find_line(lines, joining->id);
@@ -533,11 +651,12 @@ static bool join(struct lines *lines, const struct joining *joining)
         serve(lines, line, joining->now_ns); // whoever is due goes first
         line = find_line(lines, joining->id);
     }
-    if (joining->request->rule->limit.kind == WEIR_KIND_QUEUE) {
-        return join_queue(lines, line, joining);
+    if (line != NULL) {
+        return join_behind(lines, line, joining);
     }
-    return line != NULL ? join_bucket_behind(lines, line, joining)
-                        : join_bucket_alone(lines, joining);
+    return joining->request->rule->limit.kind == WEIR_KIND_QUEUE
+               ? join_queue(lines, NULL, joining)
+               : join_bucket_alone(lines, joining);
 }
 
 bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
@@ -549,6 +668,7 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
         .request = request,
         .id = lines->store->ops->id(lines->store, request),
         .charge = charge_of(&request->rule->limit, request->cost_micro),
+        .waiting = request->rule->limit.waiting,
         .wait_ns = wait_ns < LINES_WAIT_NS_MAX ? wait_ns : LINES_WAIT_NS_MAX,
         .now_ns = clamp_now(now_ns),
         .decision = decision,
@@ -567,10 +687,16 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
 
 bool lines_leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
+    now_ns = clamp_now(now_ns);
     lines_lock(lines);
-    bool stood = waiter->line != NULL;
+    if (waiter->line != NULL && waiter->line->first != waiter) {
+        serve(lines, waiter->line, now_ns); // whoever is due goes first
+    }
+    struct line *line = waiter->line;
+    bool stood = line != NULL;
     if (stood) {
-        leave(lines, waiter, clamp_now(now_ns));
+        give_back(lines, waiter, now_ns);
+        serve(lines, line, now_ns); // those behind may go now
         lines->stats.left_count++;
     }
     lines_unlock(lines);

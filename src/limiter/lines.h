@@ -82,7 +82,8 @@ void lines_close(struct lines *lines);
 /* A take that waits up to `wait_ns` (1 .. LINES_WAIT_NS_MAX) for its turn. False: *decision is the answer. True: the
  * waiter stands in line until it is answered or leaves; the request is no longer needed.
  * Refused at once is who could not be served by then, or would be one too many; retry_after_ns then says
- * after which time this same call, alone, would not be. */
+ * after which time this same call, alone, would not be. Where even an empty queue lets it go only after
+ * its wait, no time would do: the verdict is never. */
 bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
                 uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decision);
 

@@ -55,7 +55,8 @@ struct store_ops {
     uint64_t (*id)(const struct store *store, const struct weir_request *request);
 
     /* As decide(), but does not look whether the bucket is marked, and marks it as the terms say. The
-     * verdict is WEIR_FAILED where the store has no room for the bucket. */
+     * verdict is WEIR_FAILED where the store has no room for the bucket, whatever on_full says: then
+     * nothing is charged or marked, and the moment is what it would have been. */
     struct outcome (*decide_in_line)(struct store *store, const struct weir_request *request,
                                      uint64_t id, const struct line_terms *terms, uint64_t now_ns);
 

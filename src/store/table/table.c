@@ -440,8 +440,7 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
             return outcome;
         }
         if (!is_found && !insert(table, id, home, now_ns)) {
-            bool is_refused = request->rule->limit.on_full == WEIR_ON_FULL_REFUSE;
-            return is_refused ? (struct outcome){WEIR_FAILED, outcome.moment} : outcome;
+            return (struct outcome){WEIR_FAILED, outcome.moment};
         }
     }
 }

@@ -24,6 +24,9 @@ struct line {
     struct span start, tail;
 };
 
+/* Who waits, and alone, needs no more memory than this; a server has its own part beside it. */
+_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 336, "a place in line is small");
+
 struct lines {
     struct line_keeper keeper; // first: the store hands it back
     struct mutex mutex;        // of everything below, and of every waiter

@@ -245,6 +245,16 @@ def test_a_compressed_log_is_recognised(tmp_path):
     assert "line 1: this is compressed: zcat FILE | weir simulate LIMIT" in done.stderr
 
 
+def test_what_spills_is_summed_exactly_however_much_it_is():
+    [lane] = simulate("--fill", "1/30d", lines=["0,k,1000000000000"] * 2000)["limits"]
+    assert (lane["spilled"], lane["spill"]) == (2000, str(2000 * 10**12 - 1))
+    [lane] = simulate("--fill", "3/7ns", "capacity=0.000001",
+                      lines=["0ns,k,0.000001", *["1ns,k,999999999999.999999"] * 3])["limits"]
+    assert (lane["spilled"], lane["spill"]) == (3, "2999999999999.999996")
+    [lane] = simulate("--fill", "7/3s", lines=["0,k,7", "1ns,k,1", "2ns,k,1"])["limits"]
+    assert lane["spill"] == "2999999993/1500000000"  # 2 - 2 * 7/3 billionths
+
+
 def test_hostile_keys_do_not_reach_the_terminal():
     lines = ["0,\x1b[31mred", "0,\x1b[31mred", "0,b"]
     said = weir("simulate", "1/h", input="\n".join(lines)).stdout

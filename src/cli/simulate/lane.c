@@ -3,10 +3,8 @@
  * The simulation itself: every arrival is decided by libweir, in a limiter of its own, at the time
  * that the recording gives it. */
 #include <assert.h>
-#include <string.h>
 
 #include "cli/duration.h"
-#include "cli/promise.h"
 #include "cli/simulate/simulate.h"
 #include "platform/random.h"
 #include "store/table/siphash.h"
@@ -61,22 +59,31 @@ static void tally_take(struct tally *tally, const struct arrival *arrival,
     tally->refused_micro += arrival->cost_micro;
 }
 
+/* Of one limit all spills have the same denominator. */
+static void tally_spill(struct tally *tally, const struct weir_amount *spill)
+{
+    uint128 numerator = (uint128)spill->numerator_high << 64 | spill->numerator_low;
+    uint128 denominator = (uint128)spill->denominator_high << 64 | spill->denominator_low;
+    if (numerator == 0) {
+        return;
+    }
+    tally->spilled++;
+    tally->spill_denominator = denominator;
+    tally->spill_rest += numerator % denominator;
+    tally->spill_units += numerator / denominator + tally->spill_rest / denominator;
+    tally->spill_rest %= denominator;
+}
+
 static void tally_fill(struct tally *tally, const struct arrival *arrival,
                        const struct weir_decision *decision, const struct weir_detail *detail)
 {
-    uint128 spill = (uint128)detail->amount.numerator_high << 64 | detail->amount.numerator_low;
     if (decision->verdict != WEIR_ALLOWED) {
         tally->no_room++;
         return;
     }
     tally->admitted++;
     tally->admitted_micro += arrival->cost_micro;
-    if (spill > 0) { // of one limit they all have the same denominator
-        tally->spilled++;
-        tally->spill_numerator += spill;
-        tally->spill_denominator =
-            (uint128)detail->amount.denominator_high << 64 | detail->amount.denominator_low;
-    }
+    tally_spill(tally, &detail->amount);
     if (detail->full && arrival->cost_micro > 0) {
         if (tally->full < FULL_SHOWN_MAX) {
             tally->full_at_ns[tally->full] = arrival->at_ns;

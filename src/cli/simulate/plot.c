@@ -3,6 +3,7 @@
  * A picture in characters: the level as a filled shape, and under it a row that says what happened to
  * those who came. A terminal that can shows eighths of a character; anything else gets ASCII, always
  * as wide. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -73,11 +74,9 @@ static void print_level(const struct picture *picture, const struct picture_colu
             used--;
         }
         for (size_t i = 0; i < used; i++) {
-            double steps = (columns[i].level - below) / picture->top * ROWS * brush->steps;
-            unsigned step = steps <= 0              ? 0
-                            : steps >= brush->steps ? brush->steps
-                                                    : (unsigned)(steps + 0.999999); // some is seen
-            (void)fputs(brush->fill[step > brush->steps ? brush->steps : step], stdout);
+            double part = (columns[i].level - below) / picture->top * ROWS;
+            double steps = ceil(part * brush->steps - 1e-6); // whatever there is, is seen
+            (void)fputs(brush->fill[(unsigned)fmin(fmax(steps, 0), brush->steps)], stdout);
         }
         (void)putchar('\n');
     }
@@ -179,10 +178,11 @@ static void print_times(struct picture_range range, size_t count)
         char text[DURATION_TEXT_MAX];
         const char *label = axis_text(ns, text);
         size_t at = (size_t)((double)ns / (double)range_ns * (double)count);
-        at = at < count ? at : count - 1;
-        if (at >= end && at + strlen(label) <= count + LABEL_WIDTH) {
-            memcpy(line + at, label, strlen(label));
-            end = at + strlen(label) + 1;
+        size_t length = strlen(label);
+        at = at + length <= count ? at : count - length; // the last one ends with the line
+        if (at >= end) {
+            memcpy(line + at, label, length);
+            end = at + length + 1;
         }
     }
     (void)printf("%*s %.*s\n", LABEL_WIDTH, "", end > 0 ? (int)end - 1 : 0, line);

@@ -31,9 +31,14 @@ static const char *units_text(uint128 micro, char text[ABOUT_TEXT_MAX])
     return text;
 }
 
+/* All that spilled: exactly, or in whole units where that does not fit 128 bits. False if nothing did. */
 static bool spill_amount(const struct tally *tally, struct weir_amount *amount)
 {
-    *amount = amount_of(tally->spill_numerator, tally->spill_denominator);
+    uint128 all;
+    bool is_too_much = __builtin_mul_overflow(tally->spill_units, tally->spill_denominator, &all)
+                       || __builtin_add_overflow(all, tally->spill_rest, &all);
+    *amount =
+        is_too_much ? amount_of(tally->spill_units, 1) : amount_of(all, tally->spill_denominator);
     return tally->spilled > 0;
 }
 

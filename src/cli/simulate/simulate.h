@@ -34,7 +34,8 @@ struct tally {
     uint128 delay_sum_ns;
     uint128 admitted_micro, refused_micro; // by cost
     uint64_t spilled, full;                // fills
-    uint128 spill_numerator, spill_denominator;
+    uint128 spill_units, spill_rest;       // rest / denominator below one unit
+    uint128 spill_denominator;
     uint64_t full_at_ns[FULL_SHOWN_MAX]; // of the first
 };
 

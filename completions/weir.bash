@@ -13,7 +13,7 @@ _weir()
     elif [[ $command == run && " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *' -- '* ]]; then
         mapfile -t COMPREPLY < <(compgen -c -f -- "$current") # the command's own words
         return
-    elif [[ $before == --password-file || $before == --svg ||
+    elif [[ $before == --password-file || $before == --svg || $before == --decisions ||
         $command == simulate && $current != -* && $before != --* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return

@@ -1,5 +1,6 @@
 """`weir simulate`: the numbers of well-known examples, formats, bad input, pictures, the terminal."""
 
+import csv
 import fcntl
 import gzip
 import json
@@ -80,6 +81,35 @@ def test_as_a_queue_the_twelve_leave_every_200_ms(tmp_path):
     assert places == [76 + min(int(660 * (i + 1) / 12), 659) for i in range(12)]
     [now] = simulate("queue 5/s capacity=10 first=now", lines=lines)["limits"]
     assert (now["admitted"], now["delayed"]) == (13, 12)
+
+
+def decided(tmp_path, *arguments, lines):
+    file = tmp_path / "decisions.csv"
+    simulate(*arguments, "--decisions", file, lines=lines)
+    with open(file, newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_every_decision_can_be_written_down(tmp_path):
+    rows = decided(tmp_path, "queue 5/s capacity=10", lines=[f"{25 * i}ms" for i in range(20)])
+    egress_ms = [(int(row["time_ns"]) + int(row["delay_ns"])) // 10**6 for row in rows
+                 if row["verdict"] == "allowed"]
+    assert egress_ms == list(range(200, 2401, 200))
+    passed = [i for i, row in enumerate(rows, 1) if row["verdict"] == "allowed"]
+    assert passed == [*range(1, 12), 17]
+    waits = [int(row["retry_after_ns"]) // 10**6 for row in rows if row["verdict"] == "limited"]
+    assert waits == [125, 100, 75, 50, 25, 175, 150, 125]
+
+
+def test_decisions_name_limit_key_and_spill(tmp_path):
+    lines = ['0,"a, ""b""",2', "0,plain,1", '0,x"y', "1s,two words,9"]
+    rows = decided(tmp_path, "1/s capacity=3", "2/s", lines=lines)
+    assert [row["limit"] for row in rows] == ["1/s capacity=3", "2/s"] * 4
+    assert [row["key"] for row in rows[::2]] == ['a, "b"', "plain", 'x"y', "two words"]
+    assert [row["verdict"] for row in rows[:2] + rows[-2:]] == [
+        "allowed", "allowed", "never", "never"]
+    rows = decided(tmp_path, "--fill", "1.5/s capacity=3", lines=["0,k,2", "0.3,k,2"])
+    assert [(row["spill"], row["full"]) for row in rows] == [("0", "false"), ("0.55", "true")]
 
 
 def test_a_thousand_in_a_second():
@@ -311,6 +341,7 @@ def test_a_bad_limit_is_shown_with_a_caret():
          "line 1: the keys of an access log are address user method path status referer agent"),
         (["--key", "agent"], COMMON.format("h", "-", 0, "/", 200) + "\n",
          "line 1: only the combined format has a referer and an agent"),
+        (["--decisions", "/nowhere/x.csv"], "1\n", "/nowhere/x.csv: No such file or directory"),
         (["--svg", "/nowhere/x.svg"], "1\n", "/nowhere/x.svg: No such file or directory"),
     ],
 )
@@ -323,9 +354,10 @@ def test_what_cannot_be_read_or_written_is_exit_3(arguments, text, said):
 def test_a_full_disk_is_a_failure():
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
-    done = weir("simulate", "10/s", "--svg", "/dev/full", input="1\n")
-    assert done.returncode == 3
-    assert "/dev/full: No space left on device" in done.stderr
+    for option in ("--svg", "--decisions"):
+        done = weir("simulate", "10/s", option, "/dev/full", input="1\n")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "/dev/full: No space left on device" in done.stderr
 
 
 # ---- Pictures ----

@@ -41,6 +41,7 @@ bool arrival_is_blank(struct bytes line)
 struct csv {
     struct bytes rest;
     bool over;
+    bool was_quoted; // the field that was read last
 };
 
 /* Behind an opening quote. A doubled quote stays as it is written: a key need only be the same. */
@@ -76,7 +77,8 @@ static const char *next_field(struct csv *csv, struct bytes *field)
         rest.at++;
         rest.length--;
     }
-    if (rest.length > 0 && rest.at[0] == '"') {
+    csv->was_quoted = rest.length > 0 && rest.at[0] == '"';
+    if (csv->was_quoted) {
         csv->rest = (struct bytes){rest.at + 1, rest.length - 1};
         return read_quoted(csv, field);
     }
@@ -124,6 +126,7 @@ static const char *read_csv(const struct arrival_reader *reader, struct bytes li
         }
         if (column == reader->key_column) { // the time or the cost may be a key too
             arrival->key = field;
+            arrival->key_is_quoted = csv.was_quoted;
         }
     }
     return has_time ? NULL : "the line ends before its time";

@@ -36,10 +36,12 @@ struct arrival_reader {
     int time_column, key_column, cost_column;
 };
 
+/* A key that was quoted is as it stands between its quotes: theirs are doubled in it. */
 struct arrival {
     uint64_t at_ns;
     uint64_t cost_micro;
     struct bytes key;
+    bool key_is_quoted;
 };
 
 /* Nothing to read: a blank line, or a comment that begins with #. */

@@ -146,6 +146,9 @@ static void lane_note(const struct simulate *simulate, struct lane *lane,
         worst_add(&lane->worst, key_hash, arrival->key);
     }
     note_bin(simulate, lane, arrival, decision, went_over, full);
+    if (simulate->decisions != NULL) {
+        decisions_write(simulate, lane, arrival, decision, detail);
+    }
 }
 
 /* The first arrival: time begins here. */

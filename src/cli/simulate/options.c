@@ -14,6 +14,7 @@ enum {
     OPTION_UNIT,
     OPTION_FILL,
     OPTION_SVG,
+    OPTION_DECISIONS,
     OPTION_MEMORY,
     OPTION_JSON
 };
@@ -28,6 +29,7 @@ const struct option SIMULATE_OPTIONS[] = {
     [OPTION_FILL] = {"fill", NULL,
                      "fill instead of take: clamp at the capacity, count what spills"},
     [OPTION_SVG] = {"svg", "FILE", "draw the levels as SVG"},
+    [OPTION_DECISIONS] = {"decisions", "FILE", "write every decision as a line of CSV"},
     [OPTION_MEMORY] = {"memory", "SIZE", "for the buckets, 64K or more: 256M"},
     [OPTION_JSON] = {"json", NULL, "what came out as JSON, times in nanoseconds"},
     {NULL, NULL, NULL},
@@ -166,6 +168,7 @@ static int read_option(struct simulate *simulate, int option, const char *value)
     case OPTION_UNIT: return read_unit(simulate, value);
     case OPTION_FILL: simulate->fill = true; break;
     case OPTION_SVG: simulate->svg_path = value; break;
+    case OPTION_DECISIONS: simulate->decisions_path = value; break;
     case OPTION_MEMORY: return read_memory(simulate, value);
     case OPTION_JSON: simulate->json = true; break;
     default: break;

@@ -193,8 +193,13 @@ static int replay(struct simulate *simulate)
         complain(simulate->command, "%s: %s", name, strerror(errno));
         return CLI_FAILED;
     }
+    if (decisions_open(simulate) != CLI_DONE) {
+        input_close(&input);
+        return CLI_FAILED;
+    }
     catch_interrupt();
     const char *why = read_all(simulate, &input);
+    int written = decisions_close(simulate);
     int failed = input.failed;
     uint64_t line_number = input.line_number;
     input_close(&input);
@@ -211,7 +216,7 @@ static int replay(struct simulate *simulate)
         complain(simulate->command, "%s: there is no arrival in it", name);
         return CLI_FAILED;
     }
-    return show(simulate);
+    return written == CLI_DONE ? show(simulate) : written;
 }
 
 static int run_simulate(const struct command *command, int count, char **words)

@@ -6,6 +6,7 @@
  *     input.c     lines of a file
  *     arrival.c   a line -> an arrival; instant.c: its time
  *     lane.c      arrivals -> decisions of libweir, counted: one lane per limit, each alone
+ *     decisions.c every one of them, written down
  *     worst.c     who was refused most
  *     trace.c     what is kept of the course of events, in bounded memory
  *     picture.c   a trace -> levels and marks over time
@@ -16,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/simulate/arrival.h"
@@ -61,11 +63,13 @@ struct simulate {
     size_t lane_count;
     const char *path; // NULL: standard input
     const char *svg_path;
+    const char *decisions_path;
     struct arrival_reader reader;
     uint64_t memory_bytes;
     bool fill, json, help;
 
     struct weir_limiter *limiter;
+    FILE *decisions;      // NULL: not wanted
     uint64_t hash_key[2]; // of what is kept of keys
     struct recording recording;
     uint64_t bad_count;
@@ -84,6 +88,13 @@ int lanes_open(struct simulate *simulate);
 
 /* Has every lane decide about arrivals, in this order. */
 void lanes_decide(struct simulate *simulate, const struct arrival *arrivals, size_t count);
+
+/* The file of decisions, if one is wanted; exit codes. */
+int decisions_open(struct simulate *simulate);
+void decisions_write(const struct simulate *simulate, const struct lane *lane,
+                     const struct arrival *arrival, const struct weir_decision *decision,
+                     const struct weir_detail *detail);
+int decisions_close(struct simulate *simulate);
 
 /* What there is to say; exit codes. */
 void simulate_say(const struct simulate *simulate);

@@ -295,6 +295,19 @@ def test_pipes_share_a_rate_of_bytes(server):
         assert total * SECOND <= (when - began) * 500_000
 
 
+def test_a_full_line_is_waited_for_asleep(server):
+    limit = "queue 1/s capacity=1"
+    assert server.command("WEIR.TAKE", "full", limit)[0] == 0  # it is, for a second
+    process = start(*shared(server, limit, "--key", "full"))
+    process.stdin.write(b"x\n")
+    assert process.stdout.readline() == b"x\n"
+    with open(f"/proc/{process.pid}/stat") as stat:
+        ticks = sum(map(int, stat.read().rpartition(")")[2].split()[11:13]))
+    assert ticks / os.sysconf("SC_CLK_TCK") < 0.5  # of two seconds
+    process.stdin.close()
+    assert process.wait(DEADLINE_S) == 0
+
+
 def test_who_finds_the_line_full_comes_again(server):
     pipes = [Reader(*shared(server, "100/s capacity=1", "--key", "narrow"), text=lines(10))
              for _ in range(3)]
@@ -316,6 +329,17 @@ def test_a_lone_pipe_has_nearly_all_of_the_rate(server):
     reader = Reader(*shared(server, "2000/s", "--key", "alone"), text=lines(1000))
     assert reader.finish() == lines(1000)
     assert SECOND // 2 <= now_ns() - began < 3 * SECOND
+
+
+def test_an_idle_pipe_finds_a_server_that_has_started_anew():
+    with WeirServer() as restarted:
+        process = start(*shared(restarted, "100/s", "--key", "k"))
+        for i in range(3):
+            process.stdin.write(b"%d\n" % i)
+            assert process.stdout.readline() == b"%d\n" % i
+            restarted.restart()
+        process.stdin.close()
+        assert process.wait(DEADLINE_S) == 0, process.stderr.read()
 
 
 def test_a_server_that_ends_ends_the_pipe():

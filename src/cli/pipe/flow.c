@@ -193,12 +193,13 @@ static int take_share(struct flow *flow)
     }
     code = share_ask(share, &flow->source, weir_clock_now_ns());
     while (code == CLI_DONE && share->granted_bytes == 0) {
-        code = wait_for(flow, share->client.fd, POLLIN, share->ask_again_ns);
-        if (code == CLI_DONE && share->ask_again_ns != UINT64_MAX) {
-            code = share_ask(share, &flow->source, weir_clock_now_ns());
-        } else if (code == CLI_DONE) {
+        bool is_asked = share->ask_again_ns == UINT64_MAX; // otherwise the line was full
+        code = wait_for(flow, is_asked ? share->client.fd : -1, POLLIN, share->ask_again_ns);
+        if (code == CLI_DONE && is_asked) {
             flow->arrived_ns = weir_clock_now_ns();
             code = share_receive(share, flow->arrived_ns);
+        } else if (code == CLI_DONE) {
+            code = share_ask(share, &flow->source, weir_clock_now_ns());
         }
     }
     return code;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/pipe/share.h"
 
+#include <poll.h>
+
 #include "core/arith.h"
 
 /* A line that is full is asked again after its retry_after, and never sooner than this. */
@@ -42,6 +44,18 @@ void share_close(struct share *share)
     client_close(&share->client);
 }
 
+/* A server says nothing unasked: whatever is there to receive now is the end of the connection. An idle
+ * one may have been cut off, or the server started anew; what was granted stays granted. */
+static int renew_connection(struct share *share)
+{
+    struct pollfd polled = {.fd = share->client.fd, .events = POLLIN};
+    if (poll(&polled, 1, 0) <= 0) {
+        return CLI_DONE;
+    }
+    client_close(&share->client);
+    return question_open(share->question, &share->client);
+}
+
 /* What the next grant is asked for: items that are all here, behind what was granted before. Sets
  * their cost. */
 static size_t choose_batch(const struct share *share, struct source *source, uint64_t *cost_micro)
@@ -78,7 +92,8 @@ int share_ask(struct share *share, struct source *source, uint64_t now_ns)
         }
     }
     share->ask_again_ns = UINT64_MAX;
-    return question_send(share->question, &share->client);
+    int code = renew_connection(share);
+    return code == CLI_DONE ? question_send(share->question, &share->client) : code;
 }
 
 int share_receive(struct share *share, uint64_t now_ns)

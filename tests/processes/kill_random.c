@@ -24,7 +24,7 @@ enum {
     WORKERS = 3,
     KEYS = 40,     // that stay
     LANDED = 1000, // kills inside an operation
-    LANDED_SOAK = 20000,
+    LANDED_SOAK = 5000,
     OPERATIONS_MAX = 400, // that a worker lives for
     STEP_NS = 100,
     BLOCKED_S = 120
@@ -88,8 +88,11 @@ static void start(struct worker *worker)
     }
     if (pid == 0) {
         (void)nice(10); // so that who kills has its turn in time
-        for (;;) {
+        for (uint64_t i = 0;; i++) {
             do_operation(worker);
+            if (i % OPERATIONS_MAX == 0) {
+                (void)sched_yield();
+            }
         }
     }
     worker->pid = pid;
@@ -154,7 +157,7 @@ int main(int argc, char **argv)
     uint64_t goal = argc > 1 && strcmp(argv[1], "soak") == 0 ? LANDED_SOAK : LANDED;
     uint64_t random = 88172645463325252;
     table = world_open(WEIR_MEMORY_BYTES_MIN);
-    stays = world_rule("1/min capacity=10000000");
+    stays = world_rule("1/min capacity=50000000");
     passes = world_rule("100000/s capacity=1");
     passes.hash_key[0]++;
     books = world_share(sizeof *books);

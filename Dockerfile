@@ -12,9 +12,13 @@ RUN cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr \
     && DESTDIR=/out cmake --install build/release --strip
 
 FROM debian:12-slim
-RUN useradd --uid 10390 --no-create-home --shell /usr/sbin/nologin weir
+RUN useradd --uid 10390 --no-create-home --shell /usr/sbin/nologin weir \
+    && install -d -o weir -g weir -m 0700 /var/lib/weir
 COPY --from=build /out/usr/bin/weir /usr/bin/weir
 USER weir
+# Buckets outlive the container, if a volume does.
+ENV WEIR_STORE=file:/var/lib/weir/buckets?size=64M
+VOLUME /var/lib/weir
 EXPOSE 6390 8390
 
 # A published port is open to whoever reaches the host, so it needs a password: weir refuses to

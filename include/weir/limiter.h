@@ -56,7 +56,7 @@ struct weir_limiter;
  *       file:/path           shared by all processes that open it, and there when they have ended and when
  *                            the machine has started anew. The file is made if there is none, with all
  *                            of its space. %XX in the path is a byte.
- *       options              ?name=value, further ones after &. size=64M says what memory_bytes says. For
+ *       options              ?name=value, further ones after &. size=64M is for memory_bytes 0. For
  *                            a file: mode=0660, of a new one, shares it with a group (0600 unless said);
  *                            flush=10s writes it to its disk so often, see below
  *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of the

@@ -136,7 +136,10 @@ static void say_verdict(const struct answer *answer)
                      print_micro(answer->cost_micro, cost),
                      print_micro(answer->capacity_micro, capacity));
         break;
-    case WEIR_FAILED: (void)printf("the server %s", answer_failure_text(answer->waited)); break;
+    case WEIR_FAILED:
+        (void)printf("the %s %s", answer->is_local ? "store" : "server",
+                     answer_failure_text(answer->waited));
+        break;
     }
 }
 

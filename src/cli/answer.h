@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the server decided, as people and as programs read it. */
+ * What was decided, as people and as programs read it. */
 #ifndef WEIR_CLI_ANSWER_H
 #define WEIR_CLI_ANSWER_H
 
@@ -13,14 +13,16 @@
 /* A question and its answer. */
 struct answer {
     enum weir_operation operation;
-    bool waited; // it was asked to
+    bool waited;   // it was asked to
+    bool is_local; // decided here, in a store
     uint64_t cost_micro;
     uint64_t capacity_micro; // of the limit that was asked about
     struct weir_decision decision;
     struct bytes amount;       // fill: the spill; show: the level; as the server wrote it
     struct weir_amount parsed; // the same
-    bool full;                 // fill
-    bool existed;              // reset
+    char amount_text[WEIR_AMOUNT_TEXT_MAX]; // where `amount` lies if no server wrote it
+    bool full;                              // fill
+    bool existed;                           // reset
 };
 
 /* Fills everything but the question from a reply. False if the reply does not fit it. */

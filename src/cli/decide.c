@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
  * take, can-take, fill, refund, reset and show: one question about one bucket, put to a server over
- * RESP in one round trip. */
+ * RESP in one round trip, or decided here in a file that others share. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "cli/question.h"
+#include "cli/store_option.h"
 
 enum { WORD_COUNT_MAX = 16 };
 
-enum { OPTION_JSON = QUESTION_OPTION_COUNT, OPTION_COST, OPTION_WAIT };
+enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_WAIT };
 
 #define COMMON_OPTIONS                                                                             \
-    QUESTION_OPTIONS, [OPTION_JSON] = {"json", NULL,                                               \
-                                       "one line of JSON, times in nanoseconds, -1 for none"}
+    QUESTION_OPTIONS("the store"),                                                                 \
+        [OPTION_STORE] = {"store", "URL",                                                          \
+                          "file:/PATH, where the bucket lives; else WEIR_STORE, else\n"            \
+                          "file:~/.local/state/weir/default.weir"},                                \
+        [OPTION_JSON] = {"json", NULL, "one line of JSON, times in nanoseconds, -1 for none"}
 
 #define COST_OPTION [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"}
 
@@ -28,6 +35,7 @@ static const struct option OPTIONS_OF_TAKE[] = {
 /* What the command line says. */
 struct decide {
     struct question question;
+    struct store_option store;
     bool json;
     bool help;
 };
@@ -44,6 +52,7 @@ static int read_command_line(struct decide *decide, int count, char **words)
     for (int option;
          (option = arguments_next(&arguments, command->options, &value)) != ARGUMENT_END;) {
         switch (option) {
+        case OPTION_STORE: decide->store.url = value; break;
         case OPTION_JSON: decide->json = true; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
         case OPTION_WAIT: code = question_read_wait(question, value); break;
@@ -64,21 +73,74 @@ static int read_command_line(struct decide *decide, int count, char **words)
     return question_read_words(question, plain_count, plain);
 }
 
-static int ask(struct decide *decide)
+/* Says what was decided, and returns the exit code for it. */
+static int say(const struct decide *decide, const struct answer *answer)
+{
+    if (decide->json) {
+        answer_say_json(answer);
+    } else {
+        answer_say(answer);
+    }
+    return answer_exit_code(answer);
+}
+
+static int ask_server(struct decide *decide)
 {
     struct client client;
     struct answer answer;
-    int code = question_ask(&decide->question, &client, &answer);
+    int code = question_prepare(&decide->question);
     if (code == CLI_DONE) {
-        if (decide->json) {
-            answer_say_json(&answer);
-        } else {
-            answer_say(&answer);
-        }
-        code = answer_exit_code(&answer);
+        code = question_ask(&decide->question, &client, &answer);
+        code = code == CLI_DONE ? say(decide, &answer) : code;
+        client_close(&client);
     }
-    client_close(&client);
+    question_fini(&decide->question);
     return code;
+}
+
+static int ask_store(struct decide *decide)
+{
+    struct answer answer;
+    int code = CLI_DONE;
+    if (decide->store.url == NULL) {
+        code = store_option_default(&decide->store, decide->question.command);
+    }
+    if (code == CLI_DONE) {
+        code = store_option_ask(&decide->store, &decide->question, &answer);
+    }
+    return code == CLI_DONE ? say(decide, &answer) : code;
+}
+
+static const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* Where the bucket lives: what the command line says, else the environment, else the user's file. */
+static int choose_place(struct decide *decide)
+{
+    struct question *question = &decide->question;
+    const struct command *command = question->command;
+    bool is_said = question->server.text != NULL || decide->store.url != NULL;
+    const char *server = is_said ? question->server.text : from_environment("WEIR_SERVER");
+    const char *store = is_said ? decide->store.url : from_environment("WEIR_STORE");
+    if (server != NULL && store != NULL) {
+        return usage_error(command, "a bucket lives in one place: %s",
+                           is_said ? "--server or --store" : "unset WEIR_SERVER or WEIR_STORE");
+    }
+    if (server == NULL && question->server.password_file != NULL) {
+        return usage_error(command, "a password is for a server: say which, --server ADDR");
+    }
+    if (server == NULL && question->wait_ms > 0) {
+        return usage_error(command, "the lines are a server's: say which, --server ADDR");
+    }
+    if (store != NULL && strncmp(store, "memory:", 7) == 0) {
+        return usage_error(command, "memory is forgotten when this command ends: file:/PATH");
+    }
+    question->server.text = server;
+    decide->store.url = store;
+    return CLI_DONE;
 }
 
 static int run_decide(const struct command *command, enum weir_operation operation, int count,
@@ -98,12 +160,11 @@ static int run_decide(const struct command *command, enum weir_operation operati
         command_help(command);
         return CLI_DONE;
     }
-    code = question_prepare(&decide.question);
-    if (code == CLI_DONE) {
-        code = ask(&decide);
+    code = choose_place(&decide);
+    if (code != CLI_DONE) {
+        return code;
     }
-    question_fini(&decide.question);
-    return code;
+    return decide.question.server.text != NULL ? ask_server(&decide) : ask_store(&decide);
 }
 
 #define RUN(name, operation)                                                                       \
@@ -131,11 +192,13 @@ const struct command TAKE_COMMAND = {
         "With --wait it stands in line, first come, first served, and the answer comes when it\n"
         "is its turn: whoever comes meanwhile, with or without --wait, is behind it. A wait that\n"
         "cannot end in time is refused at once, and so is everyone while the line is full. At\n"
-        "most 24 h, in whole milliseconds. Ctrl-C gives the place back.",
-    .examples = "    weir take login:alice 10/s\n"
-                "    weir take export:bob 100/h capacity=5 --cost 2.5\n"
-                "    weir take deploy 1/h --json || echo 'not yet'\n"
-                "    weir take api:acme 5/s --wait 30s && curl https://api.example/\n",
+        "most 24 h, in whole milliseconds. Ctrl-C gives the place back. Lines are a server's; a\n"
+        "file has none.",
+    .examples =
+        "    weir take login:alice 10/s\n"
+        "    weir take export:bob 100/h capacity=5 --cost 2.5\n"
+        "    weir take deploy 1/h --json || echo 'not yet'\n"
+        "    weir take api:acme 5/s --wait 30s --server weir:6390 && curl https://api.example/\n",
     .options = OPTIONS_OF_TAKE,
     .run = run_take,
 };

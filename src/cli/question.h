@@ -35,10 +35,11 @@ enum {
     QUESTION_OPTION_COUNT // a command's own options follow
 };
 
-#define QUESTION_OPTIONS                                                                           \
-    [QUESTION_SERVER] = {"server", "ADDR",                                                         \
-                         "HOST:PORT, [IPV6]:PORT or unix:/PATH; else WEIR_SERVER, else\n"          \
-                         "127.0.0.1:6390"},                                                        \
+/* `otherwise` says where the bucket is if nobody says so. */
+#define QUESTION_OPTIONS(otherwise)                                                                \
+    [QUESTION_SERVER] =                                                                            \
+        {"server", "ADDR",                                                                         \
+         "HOST:PORT, [IPV6]:PORT or unix:/PATH; else WEIR_SERVER, else\n" otherwise},              \
     [QUESTION_PASSWORD_FILE] = {"password-file", "FILE",                                           \
                                 "its first line is the server's password; else\n"                  \
                                 "WEIR_PASSWORD_FILE"},                                             \

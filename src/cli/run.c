@@ -27,7 +27,7 @@ enum {
 enum { OPTION_COST = QUESTION_OPTION_COUNT, OPTION_WAIT };
 
 static const struct option OPTIONS[] = {
-    QUESTION_OPTIONS,
+    QUESTION_OPTIONS(SERVER_DEFAULT),
     [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"},
     [OPTION_WAIT] = {"wait", "DURATION",
                      "stand in line for at most so long; 0: do not; else as long as\nit takes"},

@@ -27,7 +27,8 @@ static int run_version(const struct command *command, int count, char **words)
     default: return usage_error(command, "%s", arguments.problem);
     }
     (void)printf("weir %s\n"
-                 "in this build: RESP2 and RESP3, HTTP/1.1 (jansson %s), buckets in memory\n"
+                 "in this build: RESP2 and RESP3, HTTP/1.1 (jansson %s), buckets in memory and in "
+                 "files\n"
                  "compiler: " COMPILER "\n"
                  "clock: %s\n",
                  weir_version(), jansson_version_str(), clock_source());

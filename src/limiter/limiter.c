@@ -24,7 +24,7 @@ void weir_limiter_close(struct weir_limiter *limiter)
     }
 }
 
-/* How much memory, or how large a file: by URL, by number, or by both if they agree. */
+/* How much memory, or how large a file: the number counts before the URL. */
 static enum weir_status choose_bytes(struct store_url *url,
                                      const struct weir_limiter_config *config,
                                      struct weir_error *error)
@@ -33,10 +33,7 @@ static enum weir_status choose_bytes(struct store_url *url,
     if (bytes != 0 && (bytes < WEIR_MEMORY_BYTES_MIN || bytes > WEIR_MEMORY_BYTES_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
     }
-    if (bytes != 0 && url->bytes != 0 && bytes != url->bytes) {
-        return fail(error, WEIR_E_RANGE, 0, "the memory and the size= of the store disagree");
-    }
-    url->bytes = url->bytes != 0 ? url->bytes : bytes;
+    url->bytes = bytes != 0 ? bytes : url->bytes;
     return WEIR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/quantity.h"
+#include "limiter/store_url.h"
 
 #define SECONDS_NS(seconds) ((uint64_t)(seconds)*1000000000)
 
@@ -192,9 +193,13 @@ static const char *set_password_file(struct options *options, const char *text)
     return text[0] == '\0' ? "the name of a file" : NULL;
 }
 
-static const char *set_store(const char *text)
+static const char *set_store(struct options *options, const char *text)
 {
-    return strcmp(text, "memory:") == 0 ? NULL : "there is only `memory:`";
+    struct store_url url;
+    options->store = text;
+    return store_url_parse(&url, text, &options->store_error) == WEIR_OK
+               ? NULL
+               : options->store_error.message;
 }
 
 static const char *set_idle_timeout(struct options *options, const char *text)
@@ -254,7 +259,7 @@ static const char *apply(struct options *options, int option, const char *text)
     case OPTION_UNIX_MODE:
         return quantity_parse_mode(text, &options->unix_mode) ? NULL : "octal, at most 0777: 0660";
     case OPTION_PASSWORD_FILE: return set_password_file(options, text);
-    case OPTION_STORE: return set_store(text);
+    case OPTION_STORE: return set_store(options, text);
     case OPTION_HEADERS: return set_headers(options, text);
     case OPTION_REFUSED_STATUS: return set_refused_status(options, text);
     case OPTION_TRUSTED_PROXY: return add_trusted_proxy(options, text);
@@ -353,7 +358,6 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 {
     *options = (struct options){
         .unix_mode = 0600,
-        .memory_bytes = WEIR_MEMORY_BYTES,
         .output_bytes_max = 16 << 20,
         .buffers_bytes_max = 256 << 20,
         .waiting_max = WEIR_WAITING_ALL,
@@ -371,6 +375,13 @@ enum options_result options_parse(struct options *options, int argc, char **argv
     }
     if (options->quiet && options->log_level < LOG_WARN) {
         options->log_level = LOG_WARN;
+    }
+    const char *store = getenv("WEIR_STORE");
+    if (options->store == NULL && store != NULL && store[0] != '\0') {
+        const char *why = set_store(options, store);
+        if (why != NULL) {
+            return bad(message, "WEIR_STORE '%s': %s", store, why);
+        }
     }
     const char *file = getenv("WEIR_PASSWORD_FILE");
     if (options->password_file == NULL && file != NULL && file[0] != '\0') {

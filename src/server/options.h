@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the person who starts the server chose: the command line, and three variables of the
+ * What the person who starts the server chose: the command line, and four variables of the
  * environment, read once into one plain struct. */
 #ifndef WEIR_SERVER_OPTIONS_H
 #define WEIR_SERVER_OPTIONS_H
@@ -12,6 +12,7 @@
 #include "protocol/engine.h"
 #include "server/address.h"
 #include "server/log.h"
+#include "weir/status.h"
 
 enum {
     LISTEN_OPTION_COUNT_MAX = 16, // addresses on the command line
@@ -35,7 +36,9 @@ struct options {
     bool test_clock;
 
     uint64_t thread_count; // 0: as many as processors
-    uint64_t memory_bytes;
+    const char *store;     // a URL, of argv or the environment; NULL: memory:
+    uint64_t memory_bytes; // 0: what the store has unless said
+    struct weir_error store_error;
 
     uint64_t connections_max;             // 0: what the limit on open files allows
     uint64_t connections_per_address_max; // 0: no limit of its own

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -77,6 +78,28 @@ bool process_hold_standard_fds(void)
             return close(fd) == 0;
         }
     }
+}
+
+/* BUS_ADRERR: beyond the end of a mapped file. Nothing that was locked stays so: locks of a file are
+ * robust. */
+static void end_if_cut(int signal_number, siginfo_t *info, void *context)
+{
+    static const char WHY[] =
+        "weir: the file of the store was cut short while it was open, or its disk "
+        "has failed\n";
+    (void)context;
+    if (info->si_code == BUS_ADRERR) {
+        (void)!write(STDERR_FILENO, WHY, sizeof WHY - 1);
+        _exit(3);
+    }
+    (void)signal(signal_number, SIG_DFL); // something else: once more, and then as ever
+}
+
+void process_end_if_cut(void)
+{
+    struct sigaction action = {.sa_sigaction = end_if_cut, .sa_flags = SA_SIGINFO};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGBUS, &action, NULL);
 }
 
 size_t process_processor_count(void)

@@ -21,6 +21,10 @@ void process_usage_read(struct process_usage *usage);
  * client's socket could become fd 2, and the log go there. False if it cannot. Startup only. */
 bool process_hold_standard_fds(void);
 
+/* From now on the process says so and ends with 3 when a file that it has mapped is cut short, or its disk
+ * fails (SIGBUS), instead of being killed with a core. Startup only. */
+void process_end_if_cut(void);
+
 /* How many processors this process may run on: less than the machine's in a container or under
  * taskset. At least 1. */
 size_t process_processor_count(void);

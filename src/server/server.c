@@ -162,13 +162,19 @@ static void choose_connections_max(struct server *server, uint64_t fd_limit)
 
 static bool open_limiter(struct server *server)
 {
-    struct weir_limiter_config config = {.memory_bytes = server->options.memory_bytes,
-                                         .waiting_max = server->options.waiting_max};
+    const struct options *options = &server->options;
+    struct weir_limiter_config config = {.memory_bytes = options->memory_bytes,
+                                         .waiting_max = options->waiting_max,
+                                         .store = options->store,
+                                         .caller_clock = options->test_clock};
     struct weir_error error;
+    process_end_if_cut();
     if (weir_limiter_open(&server->limiter, &config, &error) != WEIR_OK) {
-        (void)fprintf(stderr, "weir serve: --memory: %s\n", error.message);
+        (void)fprintf(stderr, "weir serve: --store %s: %s\n",
+                      options->store != NULL ? options->store : "memory:", error.message);
         return false;
     }
+    server->is_stored = options->store != NULL && strncmp(options->store, "file:", 5) == 0;
     return true;
 }
 

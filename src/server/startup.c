@@ -253,6 +253,11 @@ static void write_example(const struct server *server, char *text, size_t size)
     (void)snprintf(text, size, "%s take alice 10/s --server %s", program_invocation_name, address);
 }
 
+static const char *store_url(const struct server *server)
+{
+    return server->options.store != NULL ? server->options.store : "memory:";
+}
+
 static void print_banner(const struct server *server, const char *example)
 {
     (void)fprintf(stderr, "\nweir %s\n\n", WEIR_VERSION);
@@ -262,9 +267,11 @@ static void print_banner(const struct server *server, const char *example)
                       listener->engine->protocol == PROTOCOL_RESP ? "RESP" : "HTTP",
                       listener->name);
     }
-    (void)fprintf(stderr,
-                  "  memory %" PRIu64 " MiB for buckets; all of them are forgotten at exit\n",
-                  server->options.memory_bytes >> 20);
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(server->limiter, &stats);
+    (void)fprintf(stderr, "  store  %s, %" PRIu64 " MiB%s\n", store_url(server),
+                  stats.memory_bytes >> 20,
+                  server->is_stored ? "" : "; all buckets are forgotten at exit");
     if (server->options.test_clock) {
         (void)fprintf(stderr, "  time   stands at 0 until WEIR.CLOCK moves it\n");
     }
@@ -287,9 +294,12 @@ void startup_announce(struct server *server)
         LOG(&server->log, LOG_INFO, "listening", log_text("protocol", listener->engine->name),
             log_text("address", listener->name));
     }
-    LOG(&server->log, LOG_INFO, "store", log_text("url", "memory:"),
-        log_number("bytes", server->options.memory_bytes),
-        log_text("note", "all buckets are forgotten at exit"));
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(server->limiter, &stats);
+    LOG(&server->log, LOG_INFO, "store", log_text("url", store_url(server)),
+        log_number("bytes", stats.memory_bytes),
+        log_text("note", server->is_stored ? "buckets stay when this process ends"
+                                           : "all buckets are forgotten at exit"));
     LOG(&server->log, LOG_INFO, "ready", log_text("version", WEIR_VERSION),
         log_number("pid", (uint64_t)getpid()), log_number("threads", server->worker_count),
         log_number("max_connections", server->connections_max),

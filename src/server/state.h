@@ -41,6 +41,7 @@ struct server {
     struct password password;
     struct log log;
     struct weir_limiter *limiter;
+    bool is_stored;               // in a file, which has a clock of its own
     struct test_clock test_clock; // used if options.test_clock
     struct listener listeners[LISTENER_COUNT_MAX];
     size_t listener_count;

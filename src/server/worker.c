@@ -44,7 +44,8 @@ static void renew_service(struct worker *worker)
         worker->service.wall_s = (int64_t)(worker->service.now_ns / 1000000000);
         return;
     }
-    worker->service.now_ns = worker->now_ns;
+    worker->service.now_ns =
+        worker->server->is_stored ? weir_limiter_now_ns(worker->server->limiter) : worker->now_ns;
     if (worker->now_ns >= worker->wall_until_ns) {
         renew_wall(worker);
     }

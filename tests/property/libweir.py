@@ -50,7 +50,7 @@ class Request(Structure):
 
 
 class Error(Structure):
-    _fields_ = [("offset", c_size_t), ("message", ctypes.c_char * 160)]
+    _fields_ = [("offset", c_size_t), ("message", ctypes.c_char * 768)]
 
 
 class LimitConfig(Structure):

@@ -56,7 +56,8 @@ static void test_the_defaults_are_loopback_and_256_mebibytes(void **state)
     assert_int_equal(options.listen[0].address.port, 6390);
     assert_int_equal(options.listen[1].address.port, 8390);
     assert_false(options.listen_chosen[PROTOCOL_RESP]);
-    assert_int_equal(options.memory_bytes, 256 << 20);
+    assert_int_equal(options.memory_bytes, 0);
+    assert_null(options.store);
     assert_int_equal(options.idle_timeout_ns[PROTOCOL_RESP], 0);
     assert_true(options.idle_timeout_ns[PROTOCOL_HTTP] == 75000000000);
     assert_int_equal(options.service.refused_status, 429);
@@ -82,6 +83,7 @@ static void test_every_option_is_read(void **state)
     assert_int_equal(options.unix_mode, 0666);
     assert_string_equal(options.password_file, "/p");
     assert_int_equal(options.memory_bytes, 1 << 30);
+    assert_string_equal(options.store, "memory:");
     assert_int_equal(options.thread_count, 3);
     assert_int_equal(options.connections_max, 9);
     assert_int_equal(options.connections_per_address_max, 2);
@@ -125,6 +127,7 @@ static void test_a_mistake_is_named_with_its_place(void **state)
     assert_refused("--http ::1:80", "brackets");
     assert_refused("--unix-mode 999", "--unix-mode '999'");
     assert_refused("--store redis:", "memory:");
+    assert_refused("--store file:x", "starts with /");
     assert_refused("--header-timeout 10", "--header-timeout '10'");
     assert_refused("--drain-timeout 1y", "--drain-timeout '1y'");
     assert_refused("--headers mine", "x-ratelimit");

@@ -23,7 +23,7 @@ enum {
 };
 
 static const struct option OPTIONS[] = {
-    QUESTION_OPTIONS,
+    QUESTION_OPTIONS(SERVER_DEFAULT),
     [OPTION_KEY] = {"key", "KEY", "share the rate with all who use this key at the server"},
     [OPTION_BYTES] = {"bytes", NULL, "the limit counts bytes, not lines"},
     [OPTION_COST] = {"cost", "N", "what a line costs, to six decimal places; 1"},

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which store a command decides in by itself, without a server: --store, or the variable WEIR_STORE, or
+ * the file that all commands of a user share. */
+#ifndef WEIR_CLI_STORE_OPTION_H
+#define WEIR_CLI_STORE_OPTION_H
+
+#include "cli/question.h"
+
+enum { STORE_URL_MAX = 3 * 1024 + 8 }; // every byte of a path escaped
+
+/*   url  as it was given, or default_url */
+struct store_option {
+    const char *url;
+    char default_url[STORE_URL_MAX];
+};
+
+/* Chooses the store where nothing was said: ${XDG_STATE_HOME:-~/.local/state}/weir/default.weir, and
+ * makes its folder. Returns CLI_DONE, or complains and returns another code. */
+int store_option_default(struct store_option *store, const struct command *command);
+
+/* Opens the store, decides, and fills the answer. Returns CLI_DONE, or complains. */
+int store_option_ask(const struct store_option *store, const struct question *question,
+                     struct answer *answer);
+
+#endif

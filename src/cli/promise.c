@@ -14,7 +14,11 @@ _Static_assert(WEIR_MICRO_MAX <= UINT64_C(1000000000000000000)
 
 uint64_t promise_held_micro(const struct weir_limit_config *config)
 {
-    bool goes_at_once = config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW;
+    bool goes_at_once = false;
+    switch (config->kind) {
+    case WEIR_KIND_BUCKET: break;
+    case WEIR_KIND_QUEUE: goes_at_once = config->first == WEIR_FIRST_NOW; break;
+    }
     return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
 }
 

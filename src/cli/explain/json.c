@@ -8,6 +8,15 @@
 #include "cli/explain/explain.h"
 #include "cli/promise.h"
 
+static const char *kind_word(enum weir_kind kind)
+{
+    switch (kind) {
+    case WEIR_KIND_BUCKET: return "bucket";
+    case WEIR_KIND_QUEUE: return "queue";
+    }
+    return "unknown";
+}
+
 static json_t *json_amount(const struct weir_amount *amount)
 {
     char text[WEIR_AMOUNT_TEXT_MAX];
@@ -51,15 +60,15 @@ int explain_in_json(const struct command *command, const struct explanation *e)
 {
     char count[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
-    json_t *root = json_pack(
-        "{ss ss ss sI ss ss so so so sI so so}", "limit", e->canonical, "kind",
-        e->is_queue ? "queue" : "bucket", "count", print_micro(e->config.count_micro, count),
-        "period_ns", (json_int_t)e->config.period_ns, "capacity",
-        print_micro(e->config.capacity_micro, capacity), "on_full",
-        e->config.on_full == WEIR_ON_FULL_ALLOW ? "allow" : "refuse", "rate_per_s",
-        json_amount(&e->rate_per_s), "interval_ns", json_amount(&e->interval_ns), "drain_ns",
-        json_amount(&e->drain_ns), "bucket_bytes", (json_int_t)BUCKET_BYTES, "windows",
-        json_windows(e), "strict", json_strict(e));
+    json_t *root =
+        json_pack("{ss ss ss sI ss ss so so so sI so so}", "limit", e->canonical, "kind",
+                  kind_word(e->config.kind), "count", print_micro(e->config.count_micro, count),
+                  "period_ns", (json_int_t)e->config.period_ns, "capacity",
+                  print_micro(e->config.capacity_micro, capacity), "on_full",
+                  e->config.on_full == WEIR_ON_FULL_ALLOW ? "allow" : "refuse", "rate_per_s",
+                  json_amount(&e->rate_per_s), "interval_ns", json_amount(&e->interval_ns),
+                  "drain_ns", json_amount(&e->drain_ns), "bucket_bytes", (json_int_t)BUCKET_BYTES,
+                  "windows", json_windows(e), "strict", json_strict(e));
     if (root != NULL && e->is_queue) {
         json_object_set_new(root, "first",
                             json_string(e->config.first == WEIR_FIRST_NOW ? "now" : "interval"));

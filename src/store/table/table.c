@@ -22,6 +22,10 @@
  *              treats a missing bucket as empty since then: a lagging clock finds nothing forgotten
  *              too early.
  *
+ *  Lines       a state in which the mark BUCKET_LINE is set belongs to whoever keeps the lines: others
+ *              find it and ask him (decide_anywhere), and its slot is not reused. He sets and clears it
+ *              in the same swaps by which he decides, one bucket at a time (table_decide_in_line).
+ *
  *  Why a stale take cannot hit the wrong bucket: between reading a tag and swapping a state, the slot
  *  may pass to another key.
  *    - The state was read before the reuse. No state of the new bucket ever equals it: X is above every

@@ -131,6 +131,8 @@ enum { ENGINE_WAIT_MS_MAX = 24 * 60 * 60 * 1000 };
 struct engine_ops {
     const char *name; // "resp", "http": as in logs and metrics
     enum protocol protocol;
+    const char
+        *too_late; // what to send before a connection ends whose request stayed incomplete, or NULL
     size_t session_bytes; // zeroed by the server before open()
     size_t scratch_bytes; // working memory, one per worker, zeroed at start; 0: none
 

@@ -548,6 +548,10 @@ static void expire(struct worker *worker, struct connection *connection)
                                                           [WAIT_REQUEST] = CLOSE_HEADER_TIMEOUT,
                                                           [WAIT_WRITE] = CLOSE_WRITE_TIMEOUT};
     bool is_lingering = connection->wait == WAIT_LINGER;
+    const char *too_late = connection->engine->too_late;
+    if (connection->wait == WAIT_REQUEST && too_late != NULL) { // if the socket takes it
+        (void)send(connection->fd, too_late, strlen(too_late), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
     close_now(worker, connection,
               is_lingering ? (enum close_reason)connection->reason : reasons[connection->wait]);
 }

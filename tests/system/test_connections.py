@@ -239,7 +239,11 @@ def test_half_a_request_is_cut_off_after_the_header_timeout(protocol, drip):
                         pass
 
                 threading.Thread(target=feed, daemon=True).start()
-            assert not read_to_end(client).startswith((b"+", b"HTTP/1.1 200"))
+            said = read_to_end(client)
+            if protocol == "resp" or drip:  # who still sends may lose what was said to a reset
+                assert not said.startswith((b"+", b"HTTP/1.1 200"))
+            else:
+                assert said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert closed_for(server, "header_timeout") == 1
         assert "reason=header_timeout" in server.wait_for_log("cut_off")
 

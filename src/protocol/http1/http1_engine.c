@@ -182,6 +182,7 @@ static size_t session_held_bytes(const void *memory)
 const struct engine_ops HTTP1_ENGINE = {
     .name = "http",
     .protocol = PROTOCOL_HTTP,
+    .too_late = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     .session_bytes = sizeof(struct http1_session),
     .scratch_bytes = sizeof(struct http1_batch),
     .open = session_open,

@@ -88,6 +88,19 @@ int answer_exit_code(const struct answer *answer)
     return CLI_FAILED;
 }
 
+const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX])
+{
+    char cost[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    if (answer->cost_micro <= answer->capacity_micro) {
+        return "its limit lets nobody wait, and none goes at once"; // a queue with waiting=0
+    }
+    (void)snprintf(text, NEVER_TEXT_MAX, "a cost of %s exceeds the capacity of %s",
+                   print_micro(answer->cost_micro, cost),
+                   print_micro(answer->capacity_micro, capacity));
+    return text;
+}
+
 const char *answer_failure_text(bool waited)
 {
     return waited ? "lets nobody wait: it is ending, its store keeps no lines, or its table is full"
@@ -112,8 +125,7 @@ static void say_verdict(const struct answer *answer)
     const struct weir_decision *decision = &answer->decision;
     struct colours colours = colours_of_output();
     char time[DURATION_TEXT_MAX];
-    char cost[MICRO_TEXT_MAX];
-    char capacity[MICRO_TEXT_MAX];
+    char never[NEVER_TEXT_MAX];
     bool charged = answer->operation == WEIR_TAKE;
     (void)printf("%s%s%s: ", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
                  weir_verdict_word(decision->verdict), colours.plain);
@@ -131,11 +143,7 @@ static void say_verdict(const struct answer *answer)
         say_rest(answer, "remain");
         (void)putchar(')');
         break;
-    case WEIR_NEVER:
-        (void)printf("a cost of %s exceeds the capacity of %s",
-                     print_micro(answer->cost_micro, cost),
-                     print_micro(answer->capacity_micro, capacity));
-        break;
+    case WEIR_NEVER: (void)fputs(answer_never_text(answer, never), stdout); break;
     case WEIR_FAILED:
         (void)printf("the %s %s", answer->is_local ? "store" : "server",
                      answer_failure_text(answer->waited));

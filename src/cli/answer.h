@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/cli.h"
 #include "cli/reply.h"
 #include "weir/limiter.h"
 
@@ -34,6 +35,10 @@ void answer_say_json(const struct answer *answer);
 
 /* 0, 1, 3 or 4. */
 int answer_exit_code(const struct answer *answer);
+
+/* What verdict never means: "a cost of 11 exceeds the capacity of 10". Returns `text`. */
+enum { NEVER_TEXT_MAX = 2 * MICRO_TEXT_MAX + 64 };
+const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX]);
 
 /* What verdict error means, after "the server". */
 const char *answer_failure_text(bool waited);

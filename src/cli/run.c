@@ -84,8 +84,7 @@ static int read_command_line(struct run *run, int count, char **words)
 /* Stands in line until it is allowed: CLI_DONE, or says why not and returns how to exit. */
 static int wait_for_turn(struct question *question)
 {
-    char cost[MICRO_TEXT_MAX];
-    char capacity[MICRO_TEXT_MAX];
+    char never[NEVER_TEXT_MAX];
     for (;;) {
         struct client client;
         struct answer answer = {.existed = false};
@@ -97,10 +96,8 @@ static int wait_for_turn(struct question *question)
         switch (answer.decision.verdict) {
         case WEIR_ALLOWED: return CLI_DONE;
         case WEIR_NEVER:
-            complain(question->command,
-                     "its turn never comes: a cost of %s exceeds the capacity of %s",
-                     print_micro(question->cost_micro, cost),
-                     print_micro(question->capacity_micro, capacity));
+            complain(question->command, "its turn never comes: %s",
+                     answer_never_text(&answer, never));
             return RUN_FAILED;
         case WEIR_FAILED:
             complain(question->command, "the server at %s %s", question->server.text,

@@ -121,6 +121,7 @@ def read_stamped(stream, count):
     return got
 
 
+@pytest.mark.slow
 def test_the_worked_example_on_the_real_clock():
     # 5/s, twenty requests 25 ms apart: a line lets them go at 200, 400, ... ms, and drops none.
     process = start("5/s", "capacity=10")
@@ -267,7 +268,8 @@ def shared(server, *arguments):
     return [*arguments, "--server", f"127.0.0.1:{server.resp_port}"]
 
 
-@pytest.mark.parametrize("limit, count", [("200/s", 100), ("20/s", 10), ("5000/s", 2000)])
+@pytest.mark.parametrize("limit, count", [
+    ("200/s", 100), ("20/s", 10), ("5000/s", 2000), ("200/s waiting=0", 10)])
 def test_pipes_with_one_key_share_one_rate(server, limit, count):
     rate = int(limit.split("/")[0])
     began = now_ns()
@@ -349,7 +351,7 @@ def test_a_server_that_ends_ends_the_pipe():
         assert process.stdout.readline() == b"0\n"
         ending.stop()
         assert process.wait(DEADLINE_S) == 3
-        assert b"weir pipe: the server at 127.0.0.1:" in process.stderr.read()
+        assert b"server at 127.0.0.1:" in process.stderr.read()  # it closed, or is gone
 
 
 # ---- How it ends ----

@@ -229,7 +229,7 @@ def test_run_without_bound_asks_again():
 
 
 @pytest.mark.parametrize("answer, said", [
-    (reply(NEVER), "its turn never comes: a cost of 1 exceeds the capacity of 1"),
+    (reply(NEVER), "its turn never comes: its limit lets nobody wait, and none goes at once"),
     (reply(FAILED), "lets nobody wait: it is ending, its store keeps no lines, or its table is full"),
     (b"-ERR no\r\n", "says: ERR no"),
     (None, "it closed the connection without an answer"),
@@ -336,6 +336,16 @@ def test_who_gives_up_gives_the_place_back(server, number):
     wait_for_line(server, "k", LIMIT, 2)
     advance(server, 1000 * MS)
     assert second.communicate(timeout=DEADLINE_S) == ("second\n", "")
+
+
+def test_a_turn_that_never_comes(server):
+    assert weir("run", "k", LIMIT, "--cost", "2", *at(server), "--", "echo", "mine") == (
+        125, "", "weir run: its turn never comes: a cost of 2 exceeds the capacity of 1\n")
+    assert weir("take", "k", LIMIT, "--cost", "2", "--wait", "1s", *at(server))[:2] == (
+        4, "never: a cost of 2 exceeds the capacity of 1\n")
+    closed = "queue 5/s waiting=0"
+    assert weir("take", "k", closed, "--wait", "1s", *at(server))[:2] == (
+        4, "never: its limit lets nobody wait, and none goes at once\n")
 
 
 def test_run_comes_again_where_the_line_is_full(server):

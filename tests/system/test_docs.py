@@ -171,6 +171,32 @@ def test_the_worker_tells_our_limit_from_theirs():
 
 
 @pytest.mark.once
+def test_the_script_tells_our_limit_from_theirs(tmp_path):
+    text = (ROOT / "docs" / "somebody-elses-limit.md").read_text()
+    script = re.search(r"^```sh\n(weir run .*?)^```", text, re.M | re.S).group(1)
+    script = script.replace("--wait 30s", "--wait 200ms")
+    (tmp_path / "weir").symlink_to(weir_binary())
+    curl = tmp_path / "curl"
+    curl.write_text("#!/bin/sh\necho called\nexit $CURL\n")
+    curl.chmod(0o755)
+
+    def run_script(server, curl_code):
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                       "CURL": str(curl_code), "WEIR_SERVER": f"127.0.0.1:{server.resp_port}"}
+        ran = subprocess.run(["sh", "-c", script], env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, text=True, timeout=30, check=False)
+        return ran.stdout.splitlines()
+
+    with WeirServer("--test-clock") as server:
+        assert run_script(server, 0) == ["called"]
+        assert run_script(server, 0) == ["not our turn within 30 s; nothing was sent"]
+        server.command("WEIR.CLOCK", "ADVANCE", 250_000_000)
+        assert run_script(server, 22) == ["called", "their answer was an error, 429 perhaps"]
+        server.stop()
+        assert run_script(server, 0) == ["no answer from weir; nothing was sent"]
+
+
+@pytest.mark.once
 def test_messages_of_a_program_leave_evenly():
     with WeirServer() as server:
         program = python_of("smooth-what-you-send.md", server)

@@ -151,31 +151,32 @@ static size_t item_end(struct flow *flow, size_t from)
     return from >= granted ? 0 : end < granted ? end : granted;
 }
 
-static uint64_t cost_of(const struct flow *flow, size_t bytes)
+/* When the item between these offsets is due, and what it costs. */
+static uint64_t due_of(const struct flow *flow, size_t from, size_t end, uint64_t *cost_micro)
 {
-    return flow->pipe->item_cost_micro * (flow->pipe->by_bytes ? bytes : 1);
+    const struct pipe *pipe = flow->pipe;
+    *cost_micro = pipe->item_cost_micro * (pipe->by_bytes ? end - from : 1);
+    return pacer_due_ns(&flow->pacer, *cost_micro, flow->arrived_ns);
 }
 
 /* Waits until the front item is due; then it leaves, and with it those behind it that are due too: at
  * most what is due within WEIR_JITTER_NS, for what is later than that moves the schedule. */
 static int release(struct flow *flow)
 {
-    struct pacer *pacer = &flow->pacer;
-    size_t count = 0;
+    uint64_t cost_micro;
+    size_t count = 0; // of bytes that leave
     size_t end = item_end(flow, 0);
-    uint64_t cost_micro = cost_of(flow, end);
-    int code = wait_for(flow, -1, 0, pacer_due_ns(pacer, cost_micro, flow->arrived_ns));
+    int code = wait_for(flow, -1, 0, due_of(flow, 0, end, &cost_micro));
     if (code != CLI_DONE) {
         return code;
     }
     uint64_t now_ns = weir_clock_now_ns();
     do {
-        pacer_leave(pacer, cost_micro, flow->arrived_ns, now_ns);
+        pacer_leave(&flow->pacer, cost_micro, flow->arrived_ns, now_ns);
         flow->meter.count += flow->pipe->by_bytes ? end - count : 1;
         count = end;
         end = item_end(flow, count);
-        cost_micro = cost_of(flow, end - count);
-    } while (end != 0 && pacer_due_ns(pacer, cost_micro, flow->arrived_ns) <= now_ns);
+    } while (end != 0 && due_of(flow, count, end, &cost_micro) <= now_ns);
     if (is_shared(flow)) {
         flow->share.granted_bytes -= count;
     }

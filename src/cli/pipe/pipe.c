@@ -56,9 +56,9 @@ static int read_limit(struct pipe *pipe, int count, char **words)
     if (status == WEIR_OK && pipe->config.kind != WEIR_KIND_QUEUE) {
         pipe->config.kind = WEIR_KIND_QUEUE;
         pipe->config.first = WEIR_FIRST_INTERVAL;
-        pipe->config.waiting = WEIR_WAITING_MAX;
     }
     if (status == WEIR_OK) {
+        pipe->config.waiting = WEIR_WAITING_MAX; // a pipe waits, whoever else may not
         status = weir_limit_init(&pipe->limit, &pipe->config, &error);
     }
     if (status != WEIR_OK) {

@@ -21,10 +21,13 @@ COMMANDS = {"take": "WEIR.TAKE", "can_take": "WEIR.CANTAKE", "fill": "WEIR.FILL"
 
 
 class Clock:
-    """A server whose clock goes on from case to case; a new one where time runs out."""
+    """A server whose clock goes on from case to case; a new one, with new buckets, where time runs
+    out. Its buckets are in memory, or in a file in `folder`."""
 
-    def __init__(self):
+    def __init__(self, folder=None):
         self.server = None
+        self.folder = folder
+        self.count = 0
         self.base_ns = 0
         self.now_ns = 0
 
@@ -32,7 +35,9 @@ class Clock:
         self.base_ns = self.now_ns
         if self.server is None or self.base_ns + case.last_ns > NOW_MAX:
             self.end()
-            self.server = WeirServer("--test-clock").start()
+            self.count += 1
+            store = f"file:{self.folder}/{self.count}" if self.folder else "memory:"
+            self.server = WeirServer("--test-clock", "--store", store).start()
             self.base_ns = self.now_ns = 0
             return True
         return False
@@ -187,13 +192,14 @@ def run_step(clock, client, step, case):
 
 
 @pytest.mark.parametrize("protocol", [Resp, Http], ids=["resp", "http"])
+@pytest.mark.parametrize("store", ["memory", "file"])
 @pytest.mark.parametrize("path", PATHS, ids=os.path.basename)
-def test_server(path, protocol):
+def test_server(path, store, protocol, tmp_path):
     cases = [case for case in vectors.read(path) if not (case.is_late or case.is_named)]
     if not cases:
         assert os.path.basename(path) in ("late_readings.vec", "changed_numbers.vec")
         return
-    clock, client = Clock(), None
+    clock, client = Clock(tmp_path if store == "file" else None), None
     try:
         for case in cases:
             if clock.begin(case):

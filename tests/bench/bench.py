@@ -169,6 +169,27 @@ def rows_many_keys(report):
     return samples[0]["bytes_per_key"]
 
 
+def rows_stores(report):
+    """20, 21: the same table in a file; on a disk the kernel also writes it back meanwhile."""
+    progress(f"filling tables in memory and in files with {report.keys} keys")
+    disk = ROOT / "build" / "bench"
+    disk.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        programs = open_programs(stack, report, 20, [
+            (kind, PROGRAMS / "bench_many_keys", kind, report.keys, *folder)
+            for kind, *folder in (("file", "/dev/shm"), ("small",), ("huge",), ("disk", disk))])
+        samples = in_turns(max(report.rounds, 5), programs)
+    size = f"{report.keys / 1e6:g} M keys"
+    for name, how in (("one call", "single"), ("batch of 32", "batch")):
+        for peer, pages, bar in (("small", "4 KiB", 1.1), ("huge", "2 MiB", 1.5)):
+            report.pair(20, f"in a file, {name}, {size}", "ns", samples, f"file_{how}",
+                        f"{peer}_{how}", f"in memory, pages of {pages}", bar)
+        report.pair(20, f"on a disk, {name}, {size}", "ns", samples, f"disk_{how}", f"small_{how}",
+                    "in memory, pages of 4 KiB")
+    report.pair(21, "opening a file of 1 GiB", "us", samples, "file_open_large", "file_open_little",
+                "opening one of 1 MiB", 2.0)
+
+
 def redis_bytes_per_key(folder):
     count = 500000
     with servers.redis(folder) as server:
@@ -444,10 +465,13 @@ def row_one_shot(report):
         except Missing as why:
             report.missing(32, "redis-cli", why)
             return
-        samples = [{"take": cpu_of_runs(take, 60), "cli": cpu_of_runs(version, 60)}
-                   for _ in range(report.rounds)]
+        in_file = [str(WEIR), "take", "alice", "10/s", "--store", f"file:{folder}/store"]
+        samples = [{"take": cpu_of_runs(take, 60), "cli": cpu_of_runs(version, 60),
+                    "file": cpu_of_runs(in_file, 60)} for _ in range(report.rounds)]
         report.pair(32, "weir take, one shot", "ms", samples, "take", "cli", "redis-cli --version",
                     0.7, 0.45)
+        report.pair(32, "weir take in a file, one shot", "ms", samples, "file", "cli",
+                    "redis-cli --version", 0.7, 0.45)
 
 
 def row_idle(report):
@@ -472,6 +496,8 @@ def run_rows(report, rows):
         rows_one_bucket(report)
     if rows & {4, 5, 6, 7, 8, 9}:
         bytes_per_key = rows_many_keys(report)
+    if rows & {20, 21}:
+        rows_stores(report)
     if 9 in rows:
         row_bytes(report, bytes_per_key)
     if rows & {10, 11, 12}:
@@ -496,7 +522,7 @@ def run_rows(report, rows):
         row_idle(report)
 
 
-ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 28, 29, 30, 32, 33]
+ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21, 28, 29, 30, 32, 33]
 
 
 def main():

@@ -4,9 +4,13 @@
  * limits over as many bytes of the same pages, and a hash map with a mutex, as everybody writes it.
  *
  *     many_keys weir [KEYS]     weir, the dependent load, the prefetched compare-and-swap
+ *     many_keys huge [KEYS]     weir alone, on pages of 2 MiB; small: of 4 KiB
+ *     many_keys file [KEYS] FOLDER   in a file there, which is removed; disk: the same, called so
  *     many_keys uthash [KEYS]   the hash map */
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include <uthash.h>
 
 #include "bench.h"
@@ -163,9 +167,9 @@ static void fill_limiter(void)
     }
 }
 
-static void open_limiter(uint64_t slots)
+static void open_limiter(uint64_t slots, const char *store)
 {
-    struct weir_limiter_config config = {.memory_bytes = slots * 32};
+    struct weir_limiter_config config = {.memory_bytes = slots * 32, .store = store};
     /* One unit drains in five minutes: what was filled stays live for the whole run. */
     if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK
         || weir_rule_from_text(&rule, limiter, "1000000/3650d", NULL) != WEIR_OK) {
@@ -175,7 +179,7 @@ static void open_limiter(uint64_t slots)
 
 static int measure_weir(void)
 {
-    open_limiter((uint64_t)((double)key_count / DESIGN_LOAD));
+    open_limiter((uint64_t)((double)key_count / DESIGN_LOAD), "memory:");
     struct weir_limiter_stats stats;
     uint64_t start = cpu_ns();
     fill_limiter();
@@ -197,6 +201,71 @@ static int measure_weir(void)
         print_figure("table_load", (double)stats.used_count / (double)stats.slot_count);
         print_figure("full_count", (double)stats.full_count);
         print_figure("insert", insert_ns);
+        print_figure("end", 0);
+    }
+    weir_limiter_close(limiter);
+    return 0;
+}
+
+static const char *folder = "/dev/shm";
+
+/* Where a file of this process is. */
+static const char *file_path(void)
+{
+    static char path[256];
+    (void)snprintf(path, sizeof path, "%s/weir-bench-%d", folder, (int)getpid());
+    return path;
+}
+
+/* How long it takes to open a file that is there, in microseconds. */
+static double measure_opening(const char *size)
+{
+    enum { COUNT = 100 };
+    char url[320];
+    struct weir_limiter_config config = {.store = url};
+    uint64_t elapsed_ns = 0;
+    (void)snprintf(url, sizeof url, "file:%s.open?size=%s", file_path(), size);
+    for (int i = 0; i <= COUNT; i++) { // the first one makes it
+        uint64_t start = monotonic_ns();
+        if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK) {
+            exit(1);
+        }
+        elapsed_ns += i > 0 ? monotonic_ns() - start : 0;
+        weir_limiter_close(limiter);
+    }
+    (void)snprintf(url, sizeof url, "%s.open", file_path());
+    (void)unlink(url);
+    return (double)elapsed_ns / COUNT / 1000;
+}
+
+/* The same decisions over memory of one kind. */
+static int measure_store(const char *kind)
+{
+    char url[320] = "memory:";
+    char name[32];
+    bool is_file = strcmp(kind, "file") == 0 || strcmp(kind, "disk") == 0;
+    if (is_file) {
+        (void)snprintf(url, sizeof url, "file:%s", file_path());
+    } else if (strcmp(kind, "small") == 0) {
+        (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    }
+    double large_us = is_file ? measure_opening("1G") : 0;
+    double little_us = is_file ? measure_opening("1M") : 0;
+    open_limiter((uint64_t)((double)key_count / DESIGN_LOAD), url);
+    (void)unlink(file_path());
+    fill_limiter();
+    while (next_round()) {
+        const struct {
+            const char *name;
+            double figure;
+        } figures[] = {{"single", run_single()},
+                       {"batch", run_batch()},
+                       {"open_large", large_us},
+                       {"open_little", little_us}};
+        for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+            (void)snprintf(name, sizeof name, "%s_%s", kind, figures[i].name);
+            print_figure(name, figures[i].figure);
+        }
         print_figure("end", 0);
     }
     weir_limiter_close(limiter);
@@ -271,5 +340,9 @@ int main(int argc, char **argv)
     if (argc > 2) {
         key_count = strtoull(argv[2], NULL, 10);
     }
-    return argc > 1 && strcmp(argv[1], "uthash") == 0 ? measure_uthash() : measure_weir();
+    folder = argc > 3 ? argv[3] : folder;
+    if (argc < 2 || strcmp(argv[1], "weir") == 0) {
+        return measure_weir();
+    }
+    return strcmp(argv[1], "uthash") == 0 ? measure_uthash() : measure_store(argv[1]);
 }

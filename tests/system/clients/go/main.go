@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
 type request struct {
 	Do        string
+	ID        int
 	Port      int
 	Password  string
 	Arguments []string
@@ -21,6 +23,7 @@ type request struct {
 }
 
 type answer struct {
+	ID    *int        `json:"id,omitempty"`
 	Value interface{} `json:"value"`
 	Error string      `json:"error,omitempty"`
 }
@@ -89,6 +92,32 @@ func handle(client **redis.Client, r request) (value interface{}, err error) {
 	}
 }
 
+var output sync.Mutex // answers of waits come in between
+
+func say(a answer) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	output.Lock()
+	defer output.Unlock()
+	fmt.Println(string(text))
+}
+
+// wait asks over a connection of its own, without the timeout of 3 s that go-redis has by default.
+func wait(r request) {
+	client := redis.NewClient(&redis.Options{
+		Addr:        fmt.Sprintf("127.0.0.1:%d", r.Port),
+		ReadTimeout: -1,
+	})
+	value, err := client.Do(context.Background(), words(r.Arguments)...).Result()
+	a := answer{ID: &r.ID, Value: plain(value)}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	say(a)
+}
+
 func main() {
 	var client *redis.Client
 	lines := bufio.NewScanner(os.Stdin)
@@ -97,16 +126,16 @@ func main() {
 		var r request
 		var a answer
 		err := json.Unmarshal(lines.Bytes(), &r)
+		if err == nil && r.Do == "wait" {
+			go wait(r)
+			continue
+		}
 		if err == nil {
 			a.Value, err = handle(&client, r)
 		}
 		if err != nil {
 			a = answer{Error: err.Error()}
 		}
-		text, err := json.Marshal(a)
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(string(text))
+		say(a)
 	}
 }

@@ -7,6 +7,8 @@
 //     {"do": "command", "arguments": ["WEIR.TAKE", "alice", "10/s"]}
 //     {"do": "pipeline", "commands": [[...], ...]}            -> {"value": [...]}
 //     {"do": "transaction", "commands": [[...], ...]}         likewise, by MULTI and EXEC
+//     {"do": "wait", "id": 7, "port": 6390, "arguments": [...]}
+//         over a connection of its own, beside all others      -> {"id": 7, "value": [...]}, later
 //
 // An error is {"error": "what the library said"}. Beside the address and the password everything
 // stays as the library has it by default; it reconnects by itself.
@@ -59,12 +61,27 @@ const LIBRARIES = {
   'ioredis': openIoredis,
 };
 
+const say = (answer) => process.stdout.write(JSON.stringify(answer) + '\n');
+
+async function wait(open, request) {
+  try {
+    const client = await open(request);
+    say({ id: request.id, value: await client.command(request.arguments) });
+  } catch (error) {
+    say({ id: request.id, error: String(error.message || error) });
+  }
+}
+
 async function main() {
   const open = LIBRARIES[process.argv[2]];
   let client = null;
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const request = JSON.parse(line);
     let answer;
+    if (request.do === 'wait') {
+      wait(open, request);
+      continue;
+    }
     try {
       if (request.do === 'connect') {
         client = await open(request);
@@ -79,7 +96,7 @@ async function main() {
     } catch (error) {
       answer = { error: String(error.message || error) };
     }
-    process.stdout.write(JSON.stringify(answer) + '\n');
+    say(answer);
   }
   process.exit(0);
 }

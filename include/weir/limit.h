@@ -50,6 +50,7 @@ extern "C" {
 
 #define WEIR_WAITING     UINT32_C(1000)    /* who may wait for one bucket, unless said */
 #define WEIR_WAITING_MAX UINT32_C(1000000) /* and at most */
+#define WEIR_JITTER_NS   UINT64_C(5000000) /* how late an egress may be and nothing move */
 
 enum weir_kind {
     WEIR_KIND_BUCKET = 0, /* the leaky bucket as a meter: drains continuously; GCRA */

@@ -35,7 +35,6 @@ extern "C" {
 #define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
 #define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
 #define WEIR_FILE_BYTES       (UINT64_C(16) << 20)  /* a new file, unless said */
-#define WEIR_JITTER_NS        UINT64_C(5000000)     /* how late an egress may be and nothing move */
 #define WEIR_WAITING_ALL      UINT64_C(100000) /* who may wait at once in all lines, unless said */
 
 struct weir_limiter;

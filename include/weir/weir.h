@@ -7,6 +7,7 @@
  *     decision.h  the answer
  *     bucket.h    one bucket in your own memory
  *     limiter.h   many buckets by key, shared by threads
+ *     shaper.h    a line of your own items, each with the instant at which it may go
  *     clock.h     the clock they live by
  *
  * Link with -lweir (pkg-config weir). It needs libc and pthreads, nothing else. */
@@ -18,6 +19,7 @@
 #include "weir/decision.h"
 #include "weir/limit.h"
 #include "weir/limiter.h"
+#include "weir/shaper.h"
 #include "weir/status.h"
 #include "weir/version.h"
 

@@ -97,6 +97,7 @@ def test_a_place_that_is_none_is_wrong_usage(arguments, environment, said):
     assert said in done.stderr
 
 
+@pytest.mark.once  # under ThreadSanitizer 16-byte swaps are atomic within one process only
 def test_a_hundred_at_once_take_what_may_be_taken(tmp_path):
     clean = {**os.environ, "WEIR_STORE": f"file:{tmp_path}/store"}
     running = [
@@ -222,6 +223,29 @@ def test_a_disk_that_cannot_be_written_is_one_clear_error(small_disk):
     done = weir("take", "k", "1/d", "--store", f"file:{small_disk}/other?size=64K")
     assert done.returncode == 3
     assert "Read-only file system; choose another path" in done.stderr
+
+
+@pytest.mark.once
+def test_a_file_system_of_several_hosts_is_refused(tmp_path):
+    """No such file system can be had in a test: fstatfs() says that it is one."""
+    (tmp_path / "nfs.c").write_text("""
+        #include <stdlib.h>
+        #include <sys/vfs.h>
+        int fstatfs(int fd, struct statfs *about)
+        {
+            (void)fd;
+            about->f_type = (long)strtoul(getenv("F_TYPE"), NULL, 0);
+            return 0;
+        }""")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "nfs.so", tmp_path / "nfs.c"], check=True)
+    store = tmp_path / "store"
+    for f_type, code in (("0x6969", 3), ("0x65735546", 3), ("0xef53", 0), ("0xff534d42", 3)):
+        done = weir("take", "k", "9/d", "--store", f"file:{store}",
+                    environment={"LD_PRELOAD": str(tmp_path / "nfs.so"), "F_TYPE": f_type})
+        assert done.returncode == code
+        assert code == 0 or f"{store} is on a file system that other hosts may share" in done.stderr
+        assert store.exists() == (f_type not in ("0x6969", "0x65735546"))
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_time_is_the_machines_in_a_time_namespace(tmp_path):

@@ -187,6 +187,7 @@ static void test_space_is_allocated_and_the_mode_is_as_said(void **state)
     assert_int_equal(file_count(place), 1);
 }
 
+#if !defined(WEIR_TSAN)
 enum { MAKERS = 8 };
 
 static void test_of_many_who_make_it_at_once_one_is_first(void **state)
@@ -219,6 +220,8 @@ static void test_of_many_who_make_it_at_once_one_is_first(void **state)
     assert_int_equal(allowed, 10);
     assert_int_equal(file_count(place), 1);
 }
+
+#endif
 
 /* ---- Refused ---- */
 
@@ -600,6 +603,7 @@ static void test_private_memory_says_in_a_child_what_to_open(void **state)
     weir_limiter_close(limiter);
 }
 
+#if !defined(WEIR_TSAN)
 static void test_shared_memory_is_one_limit_for_all_children(void **state)
 {
     struct place *place = *state;
@@ -627,6 +631,8 @@ static void test_shared_memory_is_one_limit_for_all_children(void **state)
     }
 }
 
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -635,7 +641,10 @@ int main(void)
         TEST(test_a_file_outlives_who_made_it),
         TEST(test_two_who_have_it_open_share_their_buckets),
         TEST(test_space_is_allocated_and_the_mode_is_as_said),
+#if !defined(WEIR_TSAN) // whose 16-byte swaps are atomic within one process only
         TEST(test_of_many_who_make_it_at_once_one_is_first),
+        TEST(test_shared_memory_is_one_limit_for_all_children),
+#endif
         TEST(test_what_is_no_file_of_weir_is_refused_and_stays),
         TEST(test_a_folder_that_is_not_there_is_named),
         TEST(test_another_format_machine_or_size_is_refused),
@@ -655,7 +664,6 @@ int main(void)
         TEST(test_locks_of_another_boot_are_made_new),
         TEST(test_a_copy_has_locks_of_its_own),
         TEST(test_private_memory_says_in_a_child_what_to_open),
-        TEST(test_shared_memory_is_one_limit_for_all_children),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

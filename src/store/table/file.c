@@ -2,9 +2,10 @@
  *
  * Making, checking and opening a table's file; file_header.h says what it looks like.
  *
- * Making one: under a name of its own in the same folder, with all its space allocated, and complete before
- * link() gives it its name. So nobody ever sees half a file, and of two who make one at once the
- * second finds the first one's.
+ * Making one: under a name of its own in the same folder, with all its space allocated, complete and on the
+ * disk before link() gives it its name. So nobody ever sees half a file, not after a loss of power
+ * either, and of two who make one at once the second finds the first one's. Who is killed meanwhile leaves
+ * the other name behind, which nobody looks at.
  *
  * Opening one takes no lock, unless the kernel is another than the one under which it was used last
  * (`home`), or the file is a copy: then whoever comes first holds flock() while it makes the locks new (the
@@ -172,6 +173,17 @@ static enum weir_status check_choice(const struct opening *opening, const struct
     return WEIR_OK;
 }
 
+static enum weir_status check_file_system(const struct opening *opening)
+{
+    struct statfs system;
+    if (fstatfs(opening->fd, &system) == 0 && file_system_is_remote((uint64_t)system.f_type)) {
+        return refuse(opening, false,
+                      "is on a file system that other hosts may share, and they cannot share its "
+                      "locks: choose a path on a disk of this host, or ask a server: weir serve");
+    }
+    return WEIR_OK;
+}
+
 /* ---- at home ---- */
 
 static struct weir_bucket home_here(const struct opening *opening)
@@ -268,6 +280,10 @@ static enum weir_status fail_making(const struct opening *opening, const char *w
 /* Fills a file that nobody else knows yet. */
 static enum weir_status fill_file(struct opening *opening, struct table_shape shape)
 {
+    enum weir_status result = check_file_system(opening);
+    if (result != WEIR_OK) {
+        return result;
+    }
     int why = posix_fallocate(opening->fd, 0, (off_t)opening->file_bytes);
     if (why != 0) {
         return fail_making(opening, "allocate", why);
@@ -277,7 +293,7 @@ static enum weir_status fill_file(struct opening *opening, struct table_shape sh
         return fail_making(opening, "make", errno);
     }
     opening->inode = status.st_ino;
-    enum weir_status result = map(opening);
+    result = map(opening);
     result = result == WEIR_OK ? lay_table(opening, shape) : result;
     if (result != WEIR_OK) {
         return result;
@@ -287,7 +303,7 @@ static enum weir_status fill_file(struct opening *opening, struct table_shape sh
     store_clock_start(&opening->table->clock);
     table_open_locks(opening->table);
     header->home = home_here(opening);
-    return WEIR_OK;
+    return fsync(opening->fd) == 0 ? WEIR_OK : fail_making(opening, "write", errno);
 }
 
 /* Under a name of its own, then under its real one. *exists: somebody else was faster. */
@@ -317,28 +333,26 @@ static enum weir_status make(struct opening *opening, bool *exists)
 static enum weir_status fail_opening(const struct opening *opening, int why)
 {
     const char *path = opening->config->path;
-    const char *help = why == EACCES || why == EPERM
-                           ? "; weir reads and writes it, and its owner can allow that: chmod g+rw"
-                       : why == EROFS ? "; weir writes it: choose a path where that is possible"
-                                      : "; choose another path";
-    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot open %.*s: %s%s", PATH_SHOWN, path,
-                strerror(why), help);
+    if (why == EACCES || why == EPERM) {
+        return fail(opening->error, WEIR_E_SYSTEM, 0,
+                    "cannot open %.*s: %s; weir reads and writes it, and its owner can allow that: "
+                    "chmod g+rw '%.*s'",
+                    PATH_SHOWN, path, strerror(why), PATH_SHOWN, path);
+    }
+    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot open %.*s: %s; %s", PATH_SHOWN, path,
+                strerror(why),
+                why == EROFS ? "weir writes it: choose a path where that is possible"
+                             : "choose another path");
 }
 
 static enum weir_status look_at_file(struct opening *opening)
 {
     struct stat status;
-    struct statfs system;
-    if (fstat(opening->fd, &status) != 0 || fstatfs(opening->fd, &system) != 0) {
+    if (fstat(opening->fd, &status) != 0) {
         return fail_opening(opening, errno);
     }
     if (!S_ISREG(status.st_mode)) {
         return refuse(opening, false, "is not a file: choose another path");
-    }
-    if (file_system_is_remote((uint64_t)system.f_type)) {
-        return refuse(opening, false,
-                      "is on a file system that other hosts may share, and they cannot share its "
-                      "locks: choose a path on a disk of this host, or run weir serve");
     }
     if ((status.st_mode & S_IWOTH) != 0) {
         return refuse(opening, false, "can be written by everybody: chmod o-w '%.*s'", PATH_SHOWN,
@@ -346,7 +360,7 @@ static enum weir_status look_at_file(struct opening *opening)
     }
     opening->inode = status.st_ino;
     opening->file_bytes = (uint64_t)status.st_size;
-    return WEIR_OK;
+    return check_file_system(opening);
 }
 
 static enum weir_status use_file(struct opening *opening)

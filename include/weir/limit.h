@@ -13,6 +13,7 @@
  *
  *     [bucket] COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
  *     queue    COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=W] [on_full=refuse|allow]
+ *     stepped  COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
  *
  *     COUNT   0.000001 .. 10^12, at most six places after the point
  *     N       1 or more, whole; UNIT one of ns us ms s min h d w; N UNIT at most 100 years
@@ -23,7 +24,9 @@
  *     on_full what to answer when the table is full of live buckets and this key has none
  *
  * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time to its
- * own egress, and one egress follows another by exactly what its cost takes to drain.
+ * own egress, and one egress follows another by exactly what its cost takes to drain. Stepped is a bucket that drains COUNT
+ * at the end of each whole period since the first charge of an empty one, and nothing in between; its COUNT
+ * is at most WEIR_DENOMINATOR_MAX millionths.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */
@@ -54,7 +57,8 @@ extern "C" {
 
 enum weir_kind {
     WEIR_KIND_BUCKET = 0, /* the leaky bucket as a meter: drains continuously; GCRA */
-    WEIR_KIND_QUEUE = 1   /* the leaky bucket as a shaper: what fits goes at its own instant */
+    WEIR_KIND_QUEUE = 1,  /* the leaky bucket as a shaper: what fits goes at its own instant */
+    WEIR_KIND_STEPPED = 2 /* drains COUNT at the end of each whole period */
 };
 
 /* When the first in an empty queue goes. */
@@ -84,7 +88,7 @@ struct weir_limit_config {
  *
  * With g = gcd(count_micro, period_ns), a cost of m millionths moves the moment at which a bucket
  * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
- * denominator-ths. */
+ * denominator-ths. Of a stepped limit g is 1, and full_rest is in millionths. */
 struct weir_limit {
     uint64_t denominator;           /* count_micro / g */
     uint64_t scale;                 /* period_ns / g */

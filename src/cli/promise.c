@@ -16,7 +16,8 @@ uint64_t promise_held_micro(const struct weir_limit_config *config)
 {
     bool goes_at_once = false;
     switch (config->kind) {
-    case WEIR_KIND_BUCKET: break;
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_STEPPED: break;
     case WEIR_KIND_QUEUE: goes_at_once = config->first == WEIR_FIRST_NOW; break;
     }
     return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
@@ -28,9 +29,23 @@ struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
                      (uint128)config->period_ns * WEIR_UNIT);
 }
 
+static bool is_stepped(const struct weir_limit_config *config)
+{
+    return config->kind == WEIR_KIND_STEPPED;
+}
+
+static uint64_t div_ceil(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro)
 {
     assert(cost_micro <= WEIR_MICRO_MAX + WEIR_UNIT);
+    if (is_stepped(config)) {
+        uint64_t periods = div_ceil(cost_micro, config->count_micro);
+        return amount_of((uint128)periods * config->period_ns, 1);
+    }
     return amount_of((uint128)cost_micro * config->period_ns, config->count_micro);
 }
 
@@ -46,12 +61,25 @@ static struct weir_amount held_and_leaked(const struct weir_limit_config *config
 
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns)
 {
+    if (is_stepped(config)) {
+        assert(window_ns <= WEIR_SPAN_NS_MAX);
+        uint64_t periods = div_ceil(window_ns, config->period_ns);
+        return amount_of(config->capacity_micro + (uint128)periods * config->count_micro,
+                         WEIR_UNIT);
+    }
     return held_and_leaked(config, promise_held_micro(config), window_ns);
 }
 
 struct weir_amount promise_leaving(const struct weir_limit_config *config, uint64_t window_ns)
 {
     return held_and_leaked(config, WEIR_UNIT, window_ns);
+}
+
+uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns)
+{
+    assert(is_stepped(config));
+    uint128 drained = (uint128)(after_ns / config->period_ns) * config->count_micro;
+    return drained < config->capacity_micro ? config->capacity_micro - (uint64_t)drained : 0;
 }
 
 uint64_t amount_floor(const struct weir_amount *amount)

@@ -7,7 +7,10 @@
  *
  *         admitted <= C + T * N/P
  *
- * and someone who fills an empty bucket and then takes every drip gets exactly that. */
+ * and someone who fills an empty bucket and then takes every drip gets exactly that. A stepped limit drains
+ * N at most ceil(T/P) times in between, so of it
+ *
+ *         admitted <= C + N * ceil(T/P). */
 #ifndef WEIR_CLI_PROMISE_H
 #define WEIR_CLI_PROMISE_H
 
@@ -31,6 +34,9 @@ struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint
 
 /* Units that are admitted at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
+
+/* What is left in a full bucket of a stepped limit so long after its first period began, in millionths. */
+uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns);
 
 /* Units that leave a queue at most in such a window, one at a time: never closer than their interval. */
 struct weir_amount promise_leaving(const struct weir_limit_config *config, uint64_t window_ns);

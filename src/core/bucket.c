@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * One bucket in the caller's memory. The arithmetic is in bucket_math.h. */
+ * One bucket in the caller's memory. The arithmetic is behind kinds.h. */
 #include "weir/bucket.h"
 
 #include <stddef.h>
 
-#include "core/bucket_math.h"
+#include "core/kinds.h"
 
 /* A state is rewritten only by what changed it: a read leaves another limit's remainder alone. */
 static void move_to(struct weir_bucket *bucket, const struct weir_limit *limit, struct span moment)
@@ -22,9 +22,9 @@ struct weir_decision weir_bucket_take(struct weir_bucket *bucket, const struct w
     struct weir_decision decision;
     now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
-    struct outcome outcome = bucket_take(*bucket, limit, &charge, now_ns);
+    struct outcome outcome = kind_take(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
+    kind_answer_take(&decision, limit, &charge, outcome, now_ns);
     return decision;
 }
 
@@ -46,10 +46,10 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
     bool unused_full;
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome =
-        bucket_fill(*bucket, limit, &charge, now_ns, spill != NULL ? spill : &unused_spill,
-                    full != NULL ? full : &unused_full);
+        kind_fill(*bucket, limit, &charge, now_ns, spill != NULL ? spill : &unused_spill,
+                  full != NULL ? full : &unused_full);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer(&decision, limit, outcome, now_ns);
+    kind_answer(&decision, limit, outcome, now_ns);
     return decision;
 }
 
@@ -59,9 +59,9 @@ struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct
     struct weir_decision decision;
     now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
-    struct outcome outcome = bucket_refund(*bucket, limit, &charge, now_ns);
+    struct outcome outcome = kind_refund(*bucket, limit, &charge, now_ns);
     move_to(bucket, limit, outcome.moment);
-    bucket_answer(&decision, limit, outcome, now_ns);
+    kind_answer(&decision, limit, outcome, now_ns);
     return decision;
 }
 
@@ -72,9 +72,9 @@ struct weir_decision weir_bucket_show(const struct weir_bucket *bucket,
     struct weir_decision decision;
     now_ns = clamp_now(now_ns);
     if (level != NULL) {
-        *level = bucket_level(*bucket, limit, now_ns);
+        *level = kind_level(*bucket, limit, now_ns);
     }
-    bucket_answer(&decision, limit, bucket_show(*bucket, limit), now_ns);
+    kind_answer(&decision, limit, bucket_show(*bucket, limit), now_ns);
     return decision;
 }
 

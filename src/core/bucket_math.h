@@ -210,21 +210,15 @@ static inline uint64_t bucket_delay_ns(const struct weir_limit *limit, const str
     return span_ceil_ns(span_since(queue_egress(limit, charge->span, outcome.moment), now_ns));
 }
 
-/* The answer to a take: it also says when a refused one fits, and when an allowed one may go. It fits as
- * soon as moment + cost <= then + full, and the moment is still to come: an empty bucket refuses nothing. */
-static inline void bucket_answer_take(struct weir_decision *decision,
-                                      const struct weir_limit *limit, const struct charge *charge,
-                                      struct outcome outcome, uint64_t now_ns)
+/* The earliest reading, now or later, at which a charge that is not for never fits: as soon as
+ * moment + cost <= then + full. */
+static inline uint64_t bucket_fits_at(const struct weir_limit *limit, struct span moment,
+                                      const struct charge *charge, uint64_t now_ns)
 {
-    bucket_answer(decision, limit, outcome, now_ns);
-    if (outcome.verdict == WEIR_LIMITED) {
-        struct span after = span_add(outcome.moment, charge->span, limit->denominator);
-        struct span wait = span_sub(after, bucket_latest(limit, now_ns), limit->denominator);
-        decision->retry_after_ns = (int64_t)span_ceil_ns(wait);
-    }
-    if (outcome.verdict == WEIR_ALLOWED) {
-        decision->delay_ns = (int64_t)bucket_delay_ns(limit, charge, outcome, now_ns);
-    }
+    struct span after = span_add(moment, charge->span, limit->denominator);
+    struct span then = span_sub_or_zero(after, limit_full(limit), limit->denominator);
+    uint64_t then_ns = span_ceil_ns(then);
+    return then_ns > now_ns ? then_ns : now_ns;
 }
 
 /* The usual take, once more: where a unit of cost lasts whole nanoseconds, and the state has no
@@ -272,7 +266,7 @@ static inline uint64_t usual_floor_units(uint64_t ns, const struct weir_limit *l
     return quotient + (ns - quotient * limit->whole_unit_ns >= limit->whole_unit_ns);
 }
 
-/* bucket_answer_take() of a usual take. Its bucket is not empty: it was charged, or it refused. */
+/* The answer to a usual take. Its bucket is not empty: it was charged, or it refused. */
 ALWAYS_INLINE void usual_answer(struct weir_decision *decision, const struct weir_limit *limit,
                                 uint64_t span_ns, struct outcome outcome, uint64_t now_ns)
 {

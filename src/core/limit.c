@@ -15,15 +15,16 @@ static bool in_range(uint64_t value, uint64_t max)
 
 static bool knows_words(const struct weir_limit_config *config)
 {
-    bool is_bucket = config->kind == WEIR_KIND_BUCKET && config->first == WEIR_FIRST_INTERVAL;
-    bool is_queue = config->kind == WEIR_KIND_QUEUE
-                    && (config->first == WEIR_FIRST_INTERVAL || config->first == WEIR_FIRST_NOW);
-    return (is_bucket || is_queue)
+    bool is_queue = config->kind == WEIR_KIND_QUEUE;
+    bool has_first =
+        config->first == WEIR_FIRST_INTERVAL || (is_queue && config->first == WEIR_FIRST_NOW);
+    return (is_queue || config->kind == WEIR_KIND_BUCKET || config->kind == WEIR_KIND_STEPPED)
+           && has_first
            && (config->on_full == WEIR_ON_FULL_REFUSE || config->on_full == WEIR_ON_FULL_ALLOW);
 }
 
-enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
-                                 struct weir_error *error)
+/* What each number and each word must be by itself. */
+static enum weir_status check(const struct weir_limit_config *config, struct weir_error *error)
 {
     if (!in_range(config->count_micro, WEIR_MICRO_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the count must be 0.000001 to 1000000000000");
@@ -40,26 +41,80 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
     if (config->waiting > WEIR_WAITING_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "waiting must be 0 to 1000000");
     }
+    return WEIR_OK;
+}
+
+static enum weir_status fail_slow(struct weir_error *error)
+{
+    return fail(error, WEIR_E_RANGE, 0, "a full bucket would take more than 100 years to empty");
+}
+
+/* Buckets and queues: bucket_math.h. */
+static enum weir_status compile_bucket(struct weir_limit *limit,
+                                       const struct weir_limit_config *config,
+                                       struct weir_error *error)
+{
     uint64_t common = gcd64(config->count_micro, config->period_ns);
-    uint64_t denominator = config->count_micro / common;
-    uint64_t scale = config->period_ns / common;
-    if (denominator > WEIR_DENOMINATOR_MAX) {
+    limit->denominator = config->count_micro / common;
+    limit->scale = config->period_ns / common;
+    if (limit->denominator > WEIR_DENOMINATOR_MAX) {
         return fail(error, WEIR_E_INEXACT, 0,
                     "the rate cannot be represented exactly: in lowest terms it needs a numerator"
                     " below 2^40; use a rounder count");
     }
     uint64_t held_micro =
         config->capacity_micro + (config->first == WEIR_FIRST_NOW ? WEIR_UNIT : 0);
-    uint128 full = (uint128)held_micro * scale; // in denominator-ths of a nanosecond
-    if (full > (uint128)WEIR_SPAN_NS_MAX * denominator) {
-        return fail(error, WEIR_E_RANGE, 0,
-                    "a full bucket would take more than 100 years to empty");
+    uint128 full = (uint128)held_micro * limit->scale; // in denominator-ths of a nanosecond
+    if (full > (uint128)WEIR_SPAN_NS_MAX * limit->denominator) {
+        return fail_slow(error);
+    }
+    limit->full_ns = (uint64_t)(full / limit->denominator);
+    limit->full_rest = (uint64_t)(full % limit->denominator);
+    if (config->capacity_micro >= WEIR_UNIT) {
+        struct span unit = span_of_cost(limit, WEIR_UNIT);
+        limit->unit_ns = unit.ns;
+        limit->unit_rest = unit.rest;
+        bool is_bucket = config->kind == WEIR_KIND_BUCKET; // the usual one
+        if (is_bucket && unit.rest == 0 && limit->full_rest == 0) {
+            limit->whole_unit_ns = unit.ns;
+            limit->whole_unit_reciprocal = UINT64_MAX / unit.ns; // at least 1: a cost takes time
+        }
+    }
+    if (limit->scale <= UINT64_MAX / WEIR_UNIT) {
+        limit->unit_divisor = limit->scale * WEIR_UNIT; // at least 10^6, so the reciprocal fits
+        limit->unit_reciprocal = (uint64_t)(((uint128)1 << 64) / limit->unit_divisor);
+    }
+    return WEIR_OK;
+}
+
+/* As stepped_math.h wants it: count and period as they are. */
+static enum weir_status compile_stepped(struct weir_limit *limit,
+                                        const struct weir_limit_config *config,
+                                        struct weir_error *error)
+{
+    if (config->count_micro > WEIR_DENOMINATOR_MAX) {
+        return fail(error, WEIR_E_INEXACT, 0,
+                    "the count of a stepped limit must be at most 1099511.627775");
+    }
+    limit->denominator = config->count_micro;
+    limit->scale = config->period_ns;
+    uint64_t periods = (config->capacity_micro - 1) / limit->denominator + 1;
+    if (periods > WEIR_SPAN_NS_MAX / limit->scale) {
+        return fail_slow(error);
+    }
+    limit->full_ns = periods * limit->scale;
+    limit->full_rest = periods * limit->denominator - config->capacity_micro; // the slack
+    return WEIR_OK;
+}
+
+enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
+                                 struct weir_error *error)
+{
+    enum weir_status status = check(config, error);
+    if (status != WEIR_OK) {
+        return status;
     }
     *limit = (struct weir_limit){
-        .denominator = denominator,
-        .scale = scale,
-        .full_ns = (uint64_t)(full / denominator),
-        .full_rest = (uint64_t)(full % denominator),
         .capacity_micro = config->capacity_micro,
         .capacity = config->capacity_micro / WEIR_UNIT,
         .kind = (uint8_t)config->kind,
@@ -67,21 +122,8 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .first = (uint16_t)config->first,
         .waiting = config->waiting,
     };
-    if (config->capacity_micro >= WEIR_UNIT) {
-        struct span unit = span_of_cost(limit, WEIR_UNIT);
-        limit->unit_ns = unit.ns;
-        limit->unit_rest = unit.rest;
-        bool is_bucket = config->kind == WEIR_KIND_BUCKET; // the usual one: bucket_math.h
-        if (is_bucket && unit.rest == 0 && limit->full_rest == 0) {
-            limit->whole_unit_ns = unit.ns;
-            limit->whole_unit_reciprocal = UINT64_MAX / unit.ns; // at least 1: a cost takes time
-        }
-    }
-    if (scale <= UINT64_MAX / WEIR_UNIT) {
-        limit->unit_divisor = scale * WEIR_UNIT; // at least 10^6, so the reciprocal fits
-        limit->unit_reciprocal = (uint64_t)(((uint128)1 << 64) / limit->unit_divisor);
-    }
-    return WEIR_OK;
+    return config->kind == WEIR_KIND_STEPPED ? compile_stepped(limit, config, error)
+                                             : compile_bucket(limit, config, error);
 }
 
 enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,

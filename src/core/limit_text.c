@@ -295,6 +295,10 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
     return option->read(reader, config);
 }
 
+/* By enum weir_kind. */
+static const char *const KINDS[] = {"bucket", "queue", "stepped"};
+enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+
 /* Reads "kind SP", if the text starts with a letter. */
 static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
 {
@@ -304,13 +308,17 @@ static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
         return WEIR_OK;
     }
     struct word word = read_word(reader);
-    if (word_is(word, "queue")) {
-        *kind = WEIR_KIND_QUEUE;
-    } else if (!word_is(word, "bucket")) {
+    size_t i = 0;
+    while (i < KIND_COUNT && !word_is(word, KINDS[i])) {
+        i++;
+    }
+    if (i == KIND_COUNT) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
-                    "unknown kind '%.*s'; a limit starts with a count or with a kind: bucket queue",
+                    "unknown kind '%.*s'; a limit starts with a count or with a kind: bucket queue"
+                    " stepped",
                     shown(word), word.text);
     }
+    *kind = (enum weir_kind)i;
     if (!next_is(reader, ' ')) {
         return expected(reader, "a space and a count");
     }
@@ -431,6 +439,9 @@ static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
  *   4. millionths, where whole units would leave the ranges */
 static struct phrase choose_phrase(const struct weir_limit_config *config)
 {
+    if (config->kind == WEIR_KIND_STEPPED) { // 10/10s is not 1/s
+        return phrase_of(config->count_micro, config->period_ns);
+    }
     uint64_t common = gcd64(config->count_micro, config->period_ns);
     uint64_t count = config->count_micro / common;
     uint64_t period = config->period_ns / common;
@@ -483,9 +494,11 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
         (void)snprintf(waiting, sizeof waiting, " waiting=%u", (unsigned)config->waiting);
     }
     int length =
-        snprintf(text, size, "%s%s/%s%s%s%s%s%s%s", config->kind == WEIR_KIND_QUEUE ? "queue " : "",
-                 count, units, phrase.unit->name, says_capacity ? " capacity=" : "",
-                 says_capacity ? capacity : "", config->first == WEIR_FIRST_NOW ? " first=now" : "",
-                 waiting, config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
+        snprintf(text, size, "%s%s%s/%s%s%s%s%s%s%s",
+                 config->kind != WEIR_KIND_BUCKET ? KINDS[config->kind] : "",
+                 config->kind != WEIR_KIND_BUCKET ? " " : "", count, units, phrase.unit->name,
+                 says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
+                 config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting,
+                 config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
 }

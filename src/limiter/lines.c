@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/kinds.h"
 #include "sync/mutex.h"
 
 enum { BIN_COUNT_MIN = 64 }; // a power of two
@@ -206,7 +207,7 @@ static void refuse(struct weir_decision *decision, const struct weir_limit *limi
                    struct outcome outcome, uint64_t retry_after_ns, uint64_t now_ns)
 {
     outcome.verdict = WEIR_LIMITED;
-    bucket_answer(decision, limit, outcome, now_ns);
+    kind_answer(decision, limit, outcome, now_ns);
     decision->retry_after_ns = (int64_t)(retry_after_ns > 0 ? retry_after_ns : 1);
 }
 
@@ -241,14 +242,31 @@ static struct span after_all(const struct line *line, struct span moment)
     return moment;
 }
 
-/* How long a take of this cost would have to wait behind all who are there. */
-static uint64_t wait_behind(struct lines *lines, const struct line *line, struct span span,
-                            struct outcome *outcome, uint64_t now_ns)
+/* When a charge fits behind all who are there, each of whom goes as soon as he fits. What a bucket drains
+ * meanwhile is known by its span; a line of any other kind is walked through. */
+static uint64_t fits_behind_at(const struct line *line, const struct charge *charge,
+                               struct span moment, uint64_t now_ns)
 {
     const struct weir_limit *limit = limit_of(line);
+    if (limit->kind == WEIR_KIND_BUCKET) {
+        struct span behind = after_all(line, moment);
+        return fits_at(limit, span_add(behind, charge->span, limit->denominator));
+    }
+    for (const struct waiter *waiter = line->first; waiter != NULL; waiter = waiter->next) {
+        struct charge before = charge_of(limit, waiter->cost_micro);
+        struct weir_bucket then = bucket_with_moment((struct weir_bucket){0, 0}, moment);
+        now_ns = kind_fits_at(limit, moment, &before, now_ns);
+        moment = kind_take(then, limit, &before, now_ns).moment;
+    }
+    return kind_fits_at(limit, moment, charge, now_ns);
+}
+
+/* How long a take of this cost would have to wait behind all who are there. */
+static uint64_t wait_behind(struct lines *lines, const struct line *line,
+                            const struct charge *charge, struct outcome *outcome, uint64_t now_ns)
+{
     *outcome = look_at(lines, line, now_ns);
-    struct span behind = after_all(line, outcome->moment);
-    return ns_until(fits_at(limit, span_add(behind, span, limit->denominator)), now_ns);
+    return ns_until(fits_behind_at(line, charge, outcome->moment, now_ns), now_ns);
 }
 
 static void leave_bucket(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
@@ -336,15 +354,15 @@ static void give_back(struct lines *lines, struct waiter *waiter, uint64_t now_n
 }
 
 /* After which time a take that does not wait would pass: behind all who are there. */
-static uint64_t pass_after(struct lines *lines, const struct line *line, struct span span,
-                           struct outcome *outcome, uint64_t now_ns)
+static uint64_t pass_after(struct lines *lines, const struct line *line,
+                           const struct charge *charge, struct outcome *outcome, uint64_t now_ns)
 {
     const struct weir_limit *limit = limit_of(line);
     if (!is_queue(line)) {
-        return wait_behind(lines, line, span, outcome, now_ns);
+        return wait_behind(lines, line, charge, outcome, now_ns);
     }
     *outcome = look_at(lines, line, now_ns);
-    uint64_t pass_ns = fits_at(limit, span_add(outcome->moment, span, limit->denominator));
+    uint64_t pass_ns = kind_fits_at(limit, outcome->moment, charge, now_ns);
     if (line->last != NULL) {
         uint64_t gone_ns = span_ceil_ns(queue_egress(limit, line->last->span, line->tail));
         pass_ns = pass_ns > gone_ns ? pass_ns : gone_ns;
@@ -359,7 +377,8 @@ static void send_away(struct lines *lines, struct waiter *waiter, uint64_t now_n
     struct weir_decision decision;
     struct outcome outcome;
     give_back(lines, waiter, now_ns);
-    uint64_t pass_ns = pass_after(lines, line, waiter->span, &outcome, now_ns);
+    struct charge charge = charge_of(limit_of(line), waiter->cost_micro);
+    uint64_t pass_ns = pass_after(lines, line, &charge, &outcome, now_ns);
     refuse(&decision, limit_of(line), outcome, pass_ns, now_ns);
     lines->stats.expired_count++;
     waiter->ops->answer(waiter, &decision);
@@ -378,15 +397,15 @@ static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns
             decide_in_line(lines, line, WEIR_TAKE, head->cost_micro, terms, now_ns);
         if (outcome.verdict == WEIR_ALLOWED) {
             struct weir_decision decision;
-            bucket_answer(&decision, limit, outcome, now_ns);
+            kind_answer(&decision, limit, outcome, now_ns);
             lines->stats.served_count++;
             unlink_waiter(lines, head);
             head->ops->answer(head, &decision);
         } else if (now_ns >= head->deadline_ns) {
             send_away(lines, head, now_ns);
         } else {
-            struct span after = span_add(outcome.moment, head->span, limit->denominator);
-            uint64_t due_ns = fits_at(limit, after);
+            struct charge charge = charge_of(limit, head->cost_micro);
+            uint64_t due_ns = kind_fits_at(limit, outcome.moment, &charge, now_ns);
             head->ops->schedule(head, due_ns < head->deadline_ns ? due_ns : head->deadline_ns);
             return;
         }
@@ -410,7 +429,7 @@ static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
         (void)pop_first(lines, line);
         struct line_terms terms = {0, line->first != NULL, true};
         struct outcome outcome = decide_in_line(lines, line, WEIR_SHOW, 0, terms, now_ns);
-        bucket_answer(&decision, limit_of(line), outcome, now_ns);
+        kind_answer(&decision, limit_of(line), outcome, now_ns);
         lines->stats.served_count++;
         first->ops->answer(first, &decision);
     }
@@ -501,7 +520,7 @@ static bool say(const struct joining *joining, struct outcome outcome)
     if (outcome.verdict == WEIR_FAILED) {
         bucket_answer_failed(joining->decision, limit);
     } else {
-        bucket_answer(joining->decision, limit, outcome, joining->now_ns);
+        kind_answer(joining->decision, limit, outcome, joining->now_ns);
     }
     return false;
 }
@@ -529,8 +548,7 @@ static bool join_bucket_alone(struct lines *lines, const struct joining *joining
     if (outcome.verdict != WEIR_LIMITED) {
         return say(joining, outcome);
     }
-    struct span after = span_add(outcome.moment, joining->charge.span, limit->denominator);
-    uint64_t due_ns = fits_at(limit, after);
+    uint64_t due_ns = kind_fits_at(limit, outcome.moment, &joining->charge, joining->now_ns);
     uint64_t needed_ns = ns_until(due_ns, joining->now_ns);
     if (!has_place) {
         return turn_away(lines, joining, outcome, needed_ns, needed_ns);
@@ -547,10 +565,11 @@ static bool join_bucket_behind(struct lines *lines, struct line *line,
 {
     const struct weir_limit *limit = limit_of(line);
     struct outcome outcome;
-    uint64_t needed_ns = wait_behind(lines, line, joining->charge.span, &outcome, joining->now_ns);
+    uint64_t needed_ns = wait_behind(lines, line, &joining->charge, &outcome, joining->now_ns);
     if (is_full(lines, line, joining)) {
-        struct span first = span_add(outcome.moment, line->first->span, limit->denominator);
-        uint64_t place_ns = place_after(line, joining, fits_at(limit, first), needed_ns);
+        struct charge head = charge_of(limit, line->first->cost_micro);
+        uint64_t free_at_ns = kind_fits_at(limit, outcome.moment, &head, joining->now_ns);
+        uint64_t place_ns = place_after(line, joining, free_at_ns, needed_ns);
         return turn_away(lines, joining, outcome, needed_ns, place_ns);
     }
     if (needed_ns > joining->wait_ns) {
@@ -715,7 +734,7 @@ static void refuse_beside(struct lines *lines, struct line *line,
 {
     struct charge charge = charge_of(limit_of(line), request->cost_micro);
     struct outcome outcome;
-    uint64_t needed_ns = pass_after(lines, line, charge.span, &outcome, now_ns);
+    uint64_t needed_ns = pass_after(lines, line, &charge, &outcome, now_ns);
     refuse(decision, limit_of(line), outcome, needed_ns, now_ns);
 }
 
@@ -732,7 +751,7 @@ static void change_beside(struct lines *lines, struct line *line,
     }
     struct outcome outcome =
         lines->store->ops->decide_in_line(lines->store, &change, line->id, &terms, now_ns);
-    bucket_answer(decision, limit_of(line), outcome, now_ns);
+    kind_answer(decision, limit_of(line), outcome, now_ns);
     serve(lines, line, now_ns);
 }
 

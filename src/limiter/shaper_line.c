@@ -152,7 +152,7 @@ bool shaper_line_enter(struct shaper_line *line, void *item, uint64_t cost_micro
     const struct weir_limit *limit = &line->limit;
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = bucket_take(line_bucket(line), limit, &charge, now_ns);
-    bucket_answer_take(decision, limit, &charge, outcome, now_ns);
+    kind_answer_take(decision, limit, &charge, outcome, now_ns);
     submitted->ticket = 0;
     submitted->egress_ns = UINT64_MAX;
     if (outcome.verdict != WEIR_ALLOWED) {

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/bucket_math.h"
+#include "core/kinds.h"
 #include "weir/shaper.h"
 
 /* A place in line, or one that is free: then `next` is the next free one. Linked by their indices.

@@ -2,7 +2,7 @@
  *
  * A bucket that many threads take from. All of it is one 16-byte word: read, decide, and swap if it
  * is still what was decided on. A swap fails only because another take succeeded (lock-free). */
-#include "core/bucket_math.h"
+#include "core/kinds.h"
 #include "sync/atomic.h"
 #include "sync/backoff.h"
 
@@ -21,10 +21,10 @@ __attribute__((noinline)) static struct weir_decision take_any(struct weir_bucke
     do {
         back_off(&turns);
         seen = load_bucket(bucket);
-        outcome = bucket_take(seen, limit, &charge, now_ns);
+        outcome = kind_take(seen, limit, &charge, now_ns);
     } while (outcome.verdict == WEIR_ALLOWED && cost_micro != 0
              && !cas_bucket(bucket, seen, bucket_with_moment(seen, outcome.moment)));
-    bucket_answer_take(&decision, limit, &charge, outcome, now_ns);
+    kind_answer_take(&decision, limit, &charge, outcome, now_ns);
     return decision;
 }
 

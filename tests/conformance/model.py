@@ -13,11 +13,14 @@ A queue is the same level, of a line that moves on at the rate; what is allowed 
 to its end, or with first=now when what stood before it has, and then C + 1 fit. fifo.py has the line
 itself, item by item.
 
+A stepped limit drains nothing between the ends of whole periods: see Stepped.
+
 Nothing here knows the C code: not its state, not its rounding, not its parser.
 
     python3 tests/conformance/model.py FILE.vec     prints every step with its whole answer
 """
 
+import copy
 import math
 import re
 import sys
@@ -54,7 +57,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limit:
-    """`rate` in units per nanosecond and `capacity` in units. `waiting` is None where it is not said."""
+    """`rate` in units per nanosecond and `capacity` in units. `waiting` is None where it is not said.
+    `count` and `period_ns` are those of a stepped limit, as written."""
 
     rate: Fraction
     capacity: Fraction
@@ -62,11 +66,13 @@ class Limit:
     kind: str = "bucket"
     first: str = "interval"
     waiting: int | None = None
+    count: Fraction | None = None
+    period_ns: int | None = None
 
     @property
     def identity(self):
         """What makes two limits' buckets the same: policy words do not."""
-        return (self.kind, self.rate, self.capacity, self.first)
+        return (self.kind, self.rate, self.capacity, self.first, self.count, self.period_ns)
 
     @property
     def room(self):
@@ -81,6 +87,12 @@ class Limit:
     def check(self, rate_at=0, capacity_at=0):
         """Refuses what only the numbers together show: a rate that is too fine, a bucket that takes
         too long to empty. They stand at these places of a text."""
+        if self.kind == "stepped":
+            if self.count * MICRO > NUMERATOR_MAX:
+                raise Refused("inexact", rate_at)
+            if math.ceil(self.capacity / self.count) * self.period_ns > SPAN_MAX_NS:
+                raise Refused("range", capacity_at)
+            return self
         if self.denominator > NUMERATOR_MAX:
             raise Refused("inexact", rate_at)
         if self.room / self.rate > SPAN_MAX_NS:
@@ -176,13 +188,16 @@ def skip_spaces(text, at):
     return at + len(text[at:]) - len(text[at:].lstrip(" "))
 
 
+KINDS = ("bucket", "queue", "stepped")
+
+
 def parse_limit(text):
     """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [on_full=refuse|allow]"""
     if len(text) > TEXT_MAX:
         raise Refused("range", TEXT_MAX)
     at = skip_spaces(text, 0)
     kind = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
-    if kind not in ("", "bucket", "queue"):
+    if kind not in ("", *KINDS):
         raise Refused("syntax", at)
     if kind:
         if text[at + len(kind) :][:1] != " ":
@@ -204,7 +219,8 @@ def parse_limit(text):
     usual_waiting = WAITING_MAX if kind == "queue" else 1000
     waiting = options.get("waiting", usual_waiting)
     limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"), kind or "bucket",
-                  options.get("first", "interval"), None if waiting == usual_waiting else waiting)
+                  options.get("first", "interval"), None if waiting == usual_waiting else waiting,
+                  *((count, period_ns) if kind == "stepped" else ()))
     return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 
@@ -310,6 +326,85 @@ class Bucket:
         return self._answer(limit, "allowed", Fraction(0), live=level > 0)
 
 
+class Stepped:
+    """What was charged since an empty bucket's first charge, and when that was. At the end of each whole
+    period since then, `count` drains; when as much has drained as was charged the bucket is empty, and the
+    next charge begins anew."""
+
+    def __init__(self):
+        self.charged = Fraction(0)
+        self.began = 0
+
+    def level_at(self, limit, now):
+        ended = (now - self.began) // limit.period_ns  # negative at a reading before the first charge
+        return max(Fraction(0), self.charged - ended * limit.count)
+
+    def after_drains(self, limit, drains, now):
+        """How long until so many more periods have ended."""
+        ended = (now - self.began) // limit.period_ns
+        return self.began + (ended + drains) * limit.period_ns - now
+
+    def _answer(self, limit, verdict, now, retry_after=None, **more):
+        level = self.level_at(limit, now)
+        drains = math.ceil(level / limit.count)
+        return Answer(
+            verdict=verdict,
+            capacity=math.floor(limit.capacity),
+            remaining=max(0, math.floor(limit.capacity - level)),
+            retry_after=retry_after,
+            reset_after=self.after_drains(limit, drains, now) if drains > 0 else 0,
+            level=level,
+            **more,
+        )
+
+    def _charge(self, limit, cost, now):
+        if self.level_at(limit, now) == 0:
+            self.charged, self.began = Fraction(0), now
+        self.charged += cost
+
+    def take(self, limit, cost, now):
+        level = self.level_at(limit, now)
+        if cost > limit.capacity:
+            return self._answer(limit, "never", now)
+        if cost > 0 and level + cost > limit.capacity:
+            drains = math.ceil((level + cost - limit.capacity) / limit.count)
+            return self._answer(limit, "limited", now, self.after_drains(limit, drains, now))
+        if cost > 0:
+            self._charge(limit, cost, now)
+        return self._answer(limit, "allowed", now)
+
+    def can_take(self, limit, cost, now):
+        return copy.copy(self).take(limit, cost, now)
+
+    def fill(self, limit, cost, now):
+        fits = min(cost, max(Fraction(0), limit.capacity - self.level_at(limit, now)))
+        if fits > 0:
+            self._charge(limit, fits, now)
+        return self._answer(limit, "allowed", now, spill=cost - fits,
+                            full=self.level_at(limit, now) >= limit.capacity)
+
+    def refund(self, limit, cost, now):
+        level = self.level_at(limit, now)
+        if 0 < level <= cost:
+            self.charged, self.began = Fraction(0), now
+        elif level > 0:
+            self.charged -= cost
+        return self._answer(limit, "allowed", now)
+
+    def show(self, limit, now):
+        return self._answer(limit, "allowed", now, live=self.level_at(limit, now) > 0)
+
+    def reset(self, limit, now):
+        live = self.level_at(limit, now) > 0
+        self.refund(limit, self.level_at(limit, now), now)
+        return self._answer(limit, "allowed", now, live=live)
+
+
+def bucket_of(limit):
+    """A new bucket for a limit of this kind."""
+    return Stepped() if limit.kind == "stepped" else Bucket()
+
+
 def seconds(ns):
     """CL.THROTTLE's whole seconds, rounded up; -1 for none."""
     return -1 if ns is None else math.ceil(Fraction(ns, 10**9))
@@ -321,11 +416,11 @@ class World:
     def __init__(self):
         self.buckets = {}
 
-    def bucket(self, identity, key):
-        return self.buckets.setdefault((identity, key), Bucket())
+    def bucket(self, limit, identity, key):
+        return self.buckets.setdefault((limit.kind, identity, key), bucket_of(limit))
 
     def decide(self, operation, limit, identity, key, cost, now):
-        bucket = self.bucket(identity, key)
+        bucket = self.bucket(limit, identity, key)
         if operation in ("show", "reset"):
             return getattr(bucket, operation)(limit, now)
         return getattr(bucket, operation)(limit, cost, now)
@@ -334,7 +429,7 @@ class World:
         """CL.THROTTLE: limited, limit, remaining, retry_after, reset_after. The key alone is the
         identity; a negative quantity gives back."""
         limit = Limit(Fraction(count, period * 10**9), Fraction(max_burst + 1)).check()
-        bucket = self.bucket("throttle", key)
+        bucket = self.bucket(limit, "throttle", key)
         if quantity < 0:
             answer = bucket.refund(limit, Fraction(-quantity), now)
         else:

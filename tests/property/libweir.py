@@ -15,7 +15,7 @@ import model
 ROOT = Path(__file__).resolve().parents[2]
 VERDICTS = {0: "allowed", 1: "limited", 2: "never", 4: "error"}
 OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
-KINDS = ("bucket", "queue")
+KINDS = model.KINDS
 FIRSTS = ("interval", "now")
 REASONS = {1: "syntax", 2: "range", 3: "inexact"}
 
@@ -96,12 +96,15 @@ LIBRARY = load()
 def config_of(limit):
     """The model's limit as numbers that the library reads: count per period, not in lowest terms."""
     micro = limit.rate * model.MICRO
+    if limit.kind == "stepped":  # as written, not in lowest terms
+        return LimitConfig(KINDS.index("stepped"), int(limit.count * model.MICRO), limit.period_ns,
+                           int(limit.capacity * model.MICRO), 0, 0, 1000)
     waiting = limit.waiting if limit.waiting is not None else USUAL_WAITING[limit.kind]
     return LimitConfig(KINDS.index(limit.kind), micro.numerator, micro.denominator,
                        int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting)
 
 
-USUAL_WAITING = {"bucket": 1000, "queue": model.WAITING_MAX}
+USUAL_WAITING = {"bucket": 1000, "queue": model.WAITING_MAX, "stepped": 1000}
 
 
 def compile_limit(limit):
@@ -127,10 +130,13 @@ def parse_limit(text):
 def limit_of(config):
     """A config in the model's terms."""
     kind = KINDS[config.kind]
+    as_written = ((Fraction(config.count_micro, model.MICRO), config.period_ns)
+                  if kind == "stepped" else ())
     return model.Limit(Fraction(config.count_micro, config.period_ns * model.MICRO),
                        Fraction(config.capacity_micro, model.MICRO),
                        ("refuse", "allow")[config.on_full], kind, FIRSTS[config.first],
-                       None if config.waiting == USUAL_WAITING[kind] else config.waiting)
+                       None if config.waiting == USUAL_WAITING[kind] else config.waiting,
+                       *as_written)
 
 
 def print_limit(config):

@@ -54,7 +54,14 @@ def ask_model(bucket, operation, limit, cost_micro, now):
     return getattr(bucket, operation)(limit, Fraction(cost_micro, model.MICRO), now)
 
 
-KINDS = (("bucket", "interval"), ("queue", "interval"), ("queue", "now"))
+METERS = (("bucket", "interval"), ("queue", "interval"), ("queue", "now"))
+KINDS = (*METERS, ("stepped", "interval"))
+
+
+def make_limit(count_micro, period_ns, capacity_micro, kind, first="interval"):
+    count = Fraction(count_micro, model.MICRO)
+    return model.Limit(count / period_ns, Fraction(capacity_micro, model.MICRO), kind=kind, first=first,
+                       **({"count": count, "period_ns": period_ns} if kind == "stepped" else {}))
 
 
 # Limits and costs of every magnitude, with the ends of the ranges and round numbers among them.
@@ -79,12 +86,13 @@ def limits(draw):
     count_micro = draw(magnitudes(model.NUMERATOR_MAX))
     period_ns = draw(magnitudes(model.SPAN_MAX_NS))
     kind, first = draw(st.sampled_from(KINDS))
-    most = min(model.UNITS_MAX * model.MICRO, model.SPAN_MAX_NS * count_micro // period_ns)
+    drained = model.SPAN_MAX_NS // period_ns * count_micro if kind == "stepped" else (
+        model.SPAN_MAX_NS * count_micro // period_ns)
+    most = min(model.UNITS_MAX * model.MICRO, drained)
     if first == "now":
         assume(most > model.MICRO)
         most -= model.MICRO
-    return model.Limit(Fraction(count_micro, period_ns * model.MICRO),
-                       Fraction(draw(magnitudes(most)), model.MICRO), kind=kind, first=first)
+    return make_limit(count_micro, period_ns, draw(magnitudes(most)), kind, first)
 
 
 def test_limits_are_compiled_or_refused_alike():
@@ -92,8 +100,7 @@ def test_limits_are_compiled_or_refused_alike():
     @given(magnitudes(model.UNITS_MAX * model.MICRO), magnitudes(model.SPAN_MAX_NS),
            magnitudes(model.UNITS_MAX * model.MICRO), st.sampled_from(KINDS))
     def check(count_micro, period_ns, capacity_micro, words):
-        limit = model.Limit(Fraction(count_micro, period_ns * model.MICRO),
-                            Fraction(capacity_micro, model.MICRO), kind=words[0], first=words[1])
+        limit = make_limit(count_micro, period_ns, capacity_micro, *words)
         try:
             libweir.compile_limit(limit)
             reason = None
@@ -137,7 +144,7 @@ def instant_of(word, bucket, limit, cost_micro, now):
 
 
 def check_trace(make, limit, steps):
-    slow, fast = model.Bucket(), make()
+    slow, fast = model.bucket_of(limit), make()
     compiled = libweir.compile_limit(limit)
     now = 10**12
     for operation, cost_word, instant_word in steps:
@@ -173,14 +180,12 @@ class Dice:
     def magnitude(self, most):
         return max(1, min(most, self.random.getrandbits(self.random.randrange(1, 64))))
 
-    def limit(self):
+    def limit(self, kinds=KINDS):
         while True:
-            kind, first = self.random.choice(KINDS)
-            limit = model.Limit(
-                Fraction(self.magnitude(model.NUMERATOR_MAX),
-                         self.magnitude(model.SPAN_MAX_NS) * model.MICRO),
-                Fraction(self.magnitude(model.UNITS_MAX * model.MICRO), model.MICRO), kind=kind,
-                first=first)
+            limit = make_limit(self.magnitude(model.NUMERATOR_MAX),
+                               self.magnitude(model.SPAN_MAX_NS),
+                               self.magnitude(model.UNITS_MAX * model.MICRO),
+                               *self.random.choice(kinds))
             if is_limit(limit):
                 return limit
 
@@ -235,15 +240,16 @@ def run_long(check, operations=OPERATIONS):
 
 def check_long_trace(make, seed, may_change=False):
     dice = Dice(seed)
-    limit = dice.limit()
+    kinds = METERS if may_change else KINDS  # those whose states are of one sort
+    limit = dice.limit(kinds)
     compiled = libweir.compile_limit(limit)
     full_ns = int(limit.capacity / limit.rate)
-    slow, fast = model.Bucket(), make()
+    slow, fast = model.bucket_of(limit), make()
     now = dice.random.randrange(dice.random.choice((2**40, 2**60)))
     answer = slow.show(limit, now)
     for i in range(TRACE):
         if may_change and dice.random.randrange(16) == 0:
-            limit = dice.limit()
+            limit = dice.limit(kinds)
             compiled = libweir.compile_limit(limit)
             full_ns = int(limit.capacity / limit.rate)
         now = min(NOW_MAX, max(0, now + dice.later(answer, full_ns)))
@@ -272,17 +278,17 @@ def check_table(seed):
     empty since then, and may be delayed where the model is not: such a trace ends there."""
     dice = Dice(seed)
     limiter = libweir.Limiter(16 << 20, seed)
-    limits_ = [dice.limit() for _ in range(4)]
+    limits_ = [*(dice.limit() for _ in range(3)), dice.limit(METERS)]
     rules = [limiter.rule(libweir.compile_limit(limit)) for limit in limits_[:3]]
     name = b"named %d" % seed
     rules.append(limiter.rule(libweir.compile_limit(limits_[3]), name))
     buckets = {}
     now = dice.random.randrange(2**60)
-    last, full_ns = model.Bucket().show(limits_[0], now), 10**9
+    last, full_ns = model.bucket_of(limits_[0]).show(limits_[0], now), 10**9
     for _ in range(TRACE // 24):
         questions, expected = [], []
         if dice.random.randrange(8) == 0:  # the named limit's numbers change
-            limits_[3] = dice.limit()
+            limits_[3] = dice.limit(METERS)
             rules[3] = limiter.rule(libweir.compile_limit(limits_[3]), name)
         now = min(NOW_MAX, max(0, now + dice.later(last, full_ns)))
         for _ in range(dice.random.randrange(1, 48)):
@@ -290,7 +296,7 @@ def check_table(seed):
             limit, rule = limits_[which], rules[which]
             identity = limit.identity if which < 3 else (name, limit.kind)
             operation, cost_micro = dice.operation(), dice.cost_micro(limit)
-            bucket = buckets.setdefault((identity, key), model.Bucket())
+            bucket = buckets.setdefault((identity, key), model.bucket_of(limit))
             last = ask_model(bucket, operation, limit, cost_micro, now)
             full_ns = int(limit.capacity / limit.rate)
             questions.append((operation, rule, key, cost_micro))
@@ -325,7 +331,7 @@ def check_small_table(seed):
         answers = limiter.decide([(o, rules[w], k, c) for o, w, k, c in questions], now)
         for (operation, which, key, cost_micro), (got, more) in zip(questions, answers):
             limit = limits_[which]
-            bucket = buckets.setdefault((which, key), model.Bucket())
+            bucket = buckets.setdefault((which, key), model.bucket_of(limit))
             if got[0] == "error":
                 errors += 1
                 assert bucket.level_at(limit, now) == 0 and operation in ("take", "fill"), (key, now)
@@ -355,7 +361,7 @@ def test_the_canonical_text_means_the_same_limit(limit):
     assert libweir.print_limit(again) == text
 
 
-WORDS = ["bucket", "queue ", "window", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
+WORDS = ["bucket", "queue ", "stepped ", "window", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
          "1000000000000.000001", "36525", "36526", "/", "s", "ms", "us", "ns", "min", "h", "d", "w",
          "month", " ", "  ", "capacity=", "burst=", "on_full=", "first=", "now",
          "interval", "waiting=", "1000001", "1000", "allow", "refuse", "=", "-", "_", ".",

@@ -534,7 +534,8 @@ def test_explain_in_json_is_exact():
 
 
 @pytest.mark.parametrize(
-    "limit", ["queue 1/7us first=now", "0.000001/36525d capacity=0.000001", "1000000/ns", "1/7us", "1000000000000/36525d"]
+    "limit", ["stepped 1099511.627775/ns", "stepped 0.000001/36525d capacity=0.000001",
+              "queue 1/7us first=now", "0.000001/36525d capacity=0.000001", "1000000/ns", "1/7us", "1000000000000/36525d"]
 )
 def test_explain_knows_the_largest_and_the_smallest(limit):
     assert weir("explain", limit).returncode == 0
@@ -542,6 +543,17 @@ def test_explain_knows_the_largest_and_the_smallest(limit):
     again = json.loads(weir("explain", "--json", explained["limit"]).stdout)
     for same in ("limit", "rate_per_s", "interval_ns", "drain_ns", "capacity"):
         assert explained[same] == again[same]
+
+
+def test_explain_tells_a_stepped_limit_by_its_periods():
+    explained = json.loads(weir("explain", "--json", "stepped", "10/10s", "capacity=25").stdout)
+    assert (explained["limit"], explained["kind"]) == ("stepped 10/10s capacity=25", "stepped")
+    assert (explained["interval_ns"], explained["drain_ns"]) == ("10000000000", "30000000000")
+    assert [window["at_most"] for window in explained["windows"]] == ["35", "85", "3625", "86425"]
+    said = weir("explain", "stepped 10/10s capacity=25").stdout
+    assert "  drains      10 at the end of every 10 s since its first charge, 1 per second in" in said
+    assert "at most 25 + 10 for each 10 s begun:\n" in said
+    assert "          15 s  |########################                | 15\n" in said
 
 
 def test_explain_finds_the_limit_for_at_most():

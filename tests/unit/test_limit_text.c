@@ -108,6 +108,30 @@ static void test_a_queue_is_read_with_its_words(void **state)
     }
 }
 
+static void test_a_stepped_limit_keeps_its_count_and_period(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("stepped 10/10s");
+    struct weir_limit limit;
+    assert_int_equal(config.kind, WEIR_KIND_STEPPED);
+    assert_int_equal(config.capacity_micro, 10 * WEIR_UNIT);
+    assert_int_equal(config.waiting, WEIR_WAITING);
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_OK);
+    assert_int_equal(limit.denominator, 10 * WEIR_UNIT);
+    assert_int_equal(limit.scale, UINT64_C(10000000000));
+    assert_int_equal(limit.whole_unit_ns, 0); // it has no usual takes
+    static const struct refusal REFUSALS[] = {
+        {"stepped 1099511.627776/s capacity=1", WEIR_E_INEXACT, 8,
+         "the count of a stepped limit must be at most 1099511.627775"},
+        {"stepped 1/36525d capacity=2", WEIR_E_RANGE, 26,
+         "a full bucket would take more than 100 years to empty"},
+        {"stepped 1/s first=now", WEIR_E_SYNTAX, 12, "only a queue has first="},
+    };
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
+        assert_refused(&REFUSALS[i]);
+    }
+}
+
 static void test_every_unit_has_its_length(void **state)
 {
     (void)state;
@@ -159,6 +183,9 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("5/s waiting=1000", "5/s");
     assert_prints("5/s waiting=1000000", "5/s waiting=1000000");
     assert_prints("queue 300/min capacity=5", "queue 5/s");
+    assert_prints("stepped 10/10s", "stepped 10/10s");
+    assert_prints("stepped 10/60s capacity=5", "stepped 10/min capacity=5");
+    assert_prints("stepped 0.5/1000ms", "stepped 0.5/s");
     assert_prints("queue 5/s first=interval waiting=1000000", "queue 5/s");
     assert_prints("queue 5/s on_full=allow waiting=1000 first=now burst=2",
                   "queue 5/s capacity=2 first=now waiting=1000 on_full=allow");
@@ -224,11 +251,11 @@ static void test_refusals_say_where_and_why(void **state)
         {"", WEIR_E_SYNTAX, 0, "expected the count, but the text ends"},
         {"   ", WEIR_E_SYNTAX, 3, "expected the count, but the text ends"},
         {"ten/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue"},
+         "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue stepped"},
         {"window 25/5s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue"},
+         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue stepped"},
         {"Bucket 1/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue"},
+         "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue stepped"},
         {"bucket", WEIR_E_SYNTAX, 6, "expected a space and a count, but the text ends"},
         {"bucket10/s", WEIR_E_SYNTAX, 6, "expected a space and a count, not '1'"},
         {"bucket ", WEIR_E_SYNTAX, 7, "expected the count, but the text ends"},
@@ -279,7 +306,7 @@ static void test_a_long_word_is_shown_in_part(void **state)
     struct refusal refusal = {
         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz 1/s", WEIR_E_SYNTAX, 0,
         "unknown kind 'abcdefghijklmnopqrstuvwxyzabcdef'; a limit starts with a count or with a"
-        " kind: bucket queue"};
+        " kind: bucket queue stepped"};
     assert_refused(&refusal);
 }
 
@@ -434,7 +461,7 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
     for (size_t i = 0; i < 5; i++) {
         bad[i] = good;
     }
-    bad[0].kind = (enum weir_kind)(WEIR_KIND_QUEUE + 1);
+    bad[0].kind = (enum weir_kind)(WEIR_KIND_STEPPED + 1);
     bad[1].first = (enum weir_first)(WEIR_FIRST_NOW + 1);
     bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_ALLOW + 1);
     bad[3].kind = WEIR_KIND_BUCKET; // which has no `first`
@@ -575,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rate_is_count_per_period),
         cmocka_unit_test(test_a_queue_is_read_with_its_words),
+        cmocka_unit_test(test_a_stepped_limit_keeps_its_count_and_period),
         cmocka_unit_test(test_every_unit_has_its_length),
         cmocka_unit_test(test_the_capacity_is_the_count_but_at_least_one),
         cmocka_unit_test(test_the_canonical_text_is_what_people_would_write),

@@ -187,6 +187,46 @@ static void test_a_large_cost_is_not_overtaken(void **state)
     close_world(world);
 }
 
+/* What drains at the end of a period, and is not there to be drained, is lost: so those who wait are gone
+ * through one by one to say when another take fits. */
+static void test_a_stepped_line_goes_by_periods(void **state)
+{
+    (void)state;
+    struct world *world = open_world("stepped 4/10ms capacity=5");
+    assert_int_equal(take(world, 3 * UNIT).verdict, WEIR_ALLOWED);
+    struct person *whole = stand(world, 5 * UNIT, LONG);   // at 10 ms, when it is empty
+    struct person *one = stand(world, UNIT, LONG);         // at 20 ms: 5 - 4 + 1
+    struct person *two = stand(world, 2 * UNIT, LONG);     // at 20 ms as well: 4
+    struct person *many = stand(world, 4 * UNIT, 30 * MS); // at 30 ms: 4 - 4 + 4
+    assert_limited(join(world, UNIT, 30 * MS - 1)->decision, 1);
+    assert_limited(take(world, 2 * UNIT), 40 * MS); // there is room for one at 30 ms
+    assert_limited(take(world, UNIT), 30 * MS);
+    advance(world, 29);
+    assert_limited(take(world, 2 * UNIT), 11 * MS);
+    advance(world, 40);
+    assert_served(whole, 10 * MS);
+    assert_served(one, 20 * MS);
+    assert_served(two, 20 * MS);
+    assert_served(many, 30 * MS);
+    assert_int_equal(take(world, 2 * UNIT).verdict, WEIR_ALLOWED);
+    close_world(world);
+}
+
+static void test_who_leaves_a_stepped_line_lets_the_others_up(void **state)
+{
+    (void)state;
+    struct world *world = open_world("stepped 2/10ms capacity=2");
+    assert_int_equal(take(world, 2 * UNIT).verdict, WEIR_ALLOWED);
+    struct person *first = stand(world, 2 * UNIT, LONG);
+    struct person *second = stand(world, UNIT, 12 * MS + 20 * MS);
+    assert_limited(join(world, 2 * UNIT, 15 * MS)->decision, 15 * MS);
+    assert_true(leave(world, first));
+    assert_limited(take(world, 2 * UNIT), 20 * MS);
+    advance(world, 50);
+    assert_served(second, 10 * MS);
+    close_world(world);
+}
+
 static void test_what_charges_nothing_is_answered_at_once(void **state)
 {
     (void)state;
@@ -967,6 +1007,8 @@ int main(void)
         cmocka_unit_test(test_who_fits_does_not_wait),
         cmocka_unit_test(test_nobody_overtakes_without_waiting),
         cmocka_unit_test(test_a_large_cost_is_not_overtaken),
+        cmocka_unit_test(test_a_stepped_line_goes_by_periods),
+        cmocka_unit_test(test_who_leaves_a_stepped_line_lets_the_others_up),
         cmocka_unit_test(test_what_charges_nothing_is_answered_at_once),
         cmocka_unit_test(test_who_would_come_too_late_does_not_stand),
         cmocka_unit_test(test_so_many_may_wait_for_one_bucket),

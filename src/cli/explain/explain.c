@@ -56,6 +56,7 @@ static void explanation_init(struct explanation *e, const struct weir_limit_conf
         .config = *config,
         .written = written,
         .is_queue = config->kind == WEIR_KIND_QUEUE,
+        .is_stepped = config->kind == WEIR_KIND_STEPPED,
         .rate_per_s = promise_rate_per_s(config),
         .interval_ns = promise_drain_ns(config, WEIR_UNIT),
         .drain_ns = promise_drain_ns(config, promise_held_micro(config)),

@@ -26,7 +26,7 @@ struct explanation {
     const char *written; // as the command line has it
     char canonical[WEIR_LIMIT_TEXT_MAX];
     char period[DURATION_TEXT_MAX]; // "30 d"; "s" for 1 s, as in "10 per s"
-    bool is_queue;
+    bool is_queue, is_stepped;
     uint64_t max_latency_ns; // what the capacity was made for, or 0
     struct weir_amount rate_per_s, interval_ns, drain_ns, delay_max_ns;
     uint64_t windows_ns[WINDOW_COUNT_MAX];

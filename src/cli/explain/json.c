@@ -13,6 +13,7 @@ static const char *kind_word(enum weir_kind kind)
     switch (kind) {
     case WEIR_KIND_BUCKET: return "bucket";
     case WEIR_KIND_QUEUE: return "queue";
+    case WEIR_KIND_STEPPED: return "stepped";
     }
     return "unknown";
 }

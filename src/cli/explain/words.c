@@ -30,10 +30,27 @@ static void say_bound(const struct explanation *e, const struct weir_amount *amo
     }
 }
 
-static void say_windows(const struct explanation *e)
+/* The formula of the bound. */
+static void say_stepped_bound(const struct explanation *e)
+{
+    char count[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    char period[DURATION_TEXT_MAX];
+    (void)printf("  guarantees  in any window of T, both its ends included, at most"
+                 " %s + %s for each %s begun:\n",
+                 print_micro(e->config.capacity_micro, capacity),
+                 print_micro(e->config.count_micro, count),
+                 window_text(e->config.period_ns, period));
+}
+
+static void say_bound_formula(const struct explanation *e)
 {
     char count[MICRO_TEXT_MAX];
     char held[MICRO_TEXT_MAX];
+    if (e->is_stepped) {
+        say_stepped_bound(e);
+        return;
+    }
     (void)printf("  guarantees  in any window of T, both its ends included, %sat most"
                  " %s + T * %s/%s%s\n",
                  e->is_queue ? "lets in " : "", print_micro(promise_held_micro(&e->config), held),
@@ -42,6 +59,11 @@ static void say_windows(const struct explanation *e)
         (void)printf("              and lets out, of cost 1, at most 1 + T * %s/%s:\n", count,
                      e->period);
     }
+}
+
+static void say_windows(const struct explanation *e)
+{
+    say_bound_formula(e);
     for (size_t i = 0; i < e->window_count; i++) {
         char window[DURATION_TEXT_MAX];
         struct weir_amount in = promise_bound(&e->config, e->windows_ns[i]);
@@ -55,6 +77,13 @@ static void say_windows(const struct explanation *e)
     }
 }
 
+/* How long after the start the row of the picture is. */
+static uint64_t picture_ns(const struct explanation *e, unsigned row)
+{
+    uint64_t drain_ns = amount_ceil(&e->drain_ns);
+    return drain_ns / PICTURE_ROWS * row + drain_ns % PICTURE_ROWS * row / PICTURE_ROWS;
+}
+
 /* When the row of the picture is reached. Steps of less than a nanosecond are written in
  * millionths of one. */
 static const char *picture_time(const struct explanation *e, unsigned row,
@@ -62,8 +91,7 @@ static const char *picture_time(const struct explanation *e, unsigned row,
 {
     uint64_t drain_ns = amount_ceil(&e->drain_ns);
     if (drain_ns > PICTURE_ROWS || row == 0) {
-        return duration_print_up(
-            drain_ns / PICTURE_ROWS * row + drain_ns % PICTURE_ROWS * row / PICTURE_ROWS, text);
+        return duration_print_up(picture_ns(e, row), text);
     }
     /* The denominator divides a count of at most 10^18, so both fit 64 bits, and here 128. */
     struct weir_amount after_ns = amount_of((uint128)e->drain_ns.numerator_low * row,
@@ -75,7 +103,16 @@ static const char *picture_time(const struct explanation *e, unsigned row,
     return text;
 }
 
-/* A full bucket that nobody adds to, in eighths. */
+/* The level in a row of the picture, in millionths of an eighth. */
+static uint64_t picture_level(const struct explanation *e, unsigned row)
+{
+    if (e->is_stepped) {
+        return promise_left_micro(&e->config, picture_ns(e, row)) * PICTURE_ROWS;
+    }
+    return promise_held_micro(&e->config) * (PICTURE_ROWS - row);
+}
+
+/* A full bucket that nobody adds to, in eighths of the time that it takes. */
 static void say_picture(const struct explanation *e)
 {
     static const char BAR[] = "########################################";
@@ -85,12 +122,14 @@ static void say_picture(const struct explanation *e)
     for (unsigned row = 0; row <= PICTURE_ROWS; row++) {
         char time[DURATION_TEXT_MAX];
         char level[WEIR_AMOUNT_TEXT_MAX];
-        uint64_t left = PICTURE_ROWS - row;
-        struct weir_amount amount = {.numerator_low = promise_held_micro(&e->config) * left,
+        uint64_t level_parts = picture_level(e, row);
+        uint64_t full_parts = promise_held_micro(&e->config) * PICTURE_ROWS;
+        uint128 columns = (uint128)level_parts * PICTURE_COLUMNS / full_parts;
+        struct weir_amount amount = {.numerator_low = level_parts,
                                      .denominator_low = WEIR_UNIT * PICTURE_ROWS};
         (void)weir_amount_print(&amount, level);
         (void)printf("  %12s  |%-*.*s| %s\n", picture_time(e, row, time), PICTURE_COLUMNS,
-                     (int)(left * PICTURE_COLUMNS / PICTURE_ROWS), BAR, level);
+                     (int)columns, BAR, level);
     }
 }
 
@@ -192,8 +231,14 @@ int explain_in_words(const struct explanation *e)
         (void)printf("  sized for   %s: %s/%s * %s = %s\n", window_text(e->max_latency_ns, latency),
                      count, e->period, latency, capacity);
     }
-    (void)printf("  %-11s %s per %s: one every %s", e->is_queue ? "lets out" : "drains", count,
-                 e->period, interval);
+    if (e->is_stepped) {
+        char period[DURATION_TEXT_MAX];
+        (void)printf("  drains      %s at the end of every %s since its first charge", count,
+                     window_text(e->config.period_ns, period));
+    } else {
+        (void)printf("  %-11s %s per %s: one every %s", e->is_queue ? "lets out" : "drains", count,
+                     e->period, interval);
+    }
     bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
     (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
     if (e->is_queue) {

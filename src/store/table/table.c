@@ -46,7 +46,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/bucket_math.h"
+#include "core/kinds.h"
 #include "store/table/displaced.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
@@ -274,29 +274,23 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
     return done;
 }
 
-static bool is_live(struct weir_bucket bucket, const struct weir_limit *limit, uint64_t now_ns)
-{
-    struct span level = span_since(bucket_moment(bucket, limit), now_ns);
-    return (level.ns | level.rest) != 0;
-}
-
 /* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
 static struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
                             const struct charge *charge, uint64_t now_ns)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct weir_detail detail = {.existed = is_live(bucket, limit, now_ns)};
+    struct weir_detail detail = {.existed = kind_is_live(bucket, limit, now_ns)};
     struct outcome outcome = bucket_show(bucket, limit);
     switch (request->operation) {
-    case WEIR_TAKE: return bucket_take(bucket, limit, charge, now_ns);
-    case WEIR_CAN_TAKE: outcome = bucket_take(bucket, limit, charge, now_ns); break;
+    case WEIR_TAKE: return kind_take(bucket, limit, charge, now_ns);
+    case WEIR_CAN_TAKE: outcome = kind_take(bucket, limit, charge, now_ns); break;
     case WEIR_FILL:
-        outcome = bucket_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
+        outcome = kind_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
         break;
-    case WEIR_REFUND: outcome = bucket_refund(bucket, limit, charge, now_ns); break;
+    case WEIR_REFUND: outcome = kind_refund(bucket, limit, charge, now_ns); break;
     case WEIR_SHOW:
-        detail.amount = bucket_level(bucket, limit, now_ns);
-        detail.empty_at_ns = detail.existed ? span_ceil_ns(outcome.moment) : 0;
+        detail.amount = kind_level(bucket, limit, now_ns);
+        detail.empty_at_ns = detail.existed ? kind_empty_at_ns(limit, outcome.moment) : 0;
         break;
     case WEIR_RESET:
         if (detail.existed) {
@@ -315,9 +309,9 @@ static void answer(struct weir_decision *decision, const struct weir_request *re
 {
     const struct weir_limit *limit = &request->rule->limit;
     if (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE) {
-        bucket_answer_take(decision, limit, charge, outcome, now_ns);
+        kind_answer_take(decision, limit, charge, outcome, now_ns);
     } else {
-        bucket_answer(decision, limit, outcome, now_ns);
+        kind_answer(decision, limit, outcome, now_ns);
     }
 }
 

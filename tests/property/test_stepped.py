@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""What a stepped limit promises: C + N * ceil(T / P) in any window of T, its two ends included; a retry that
+is minimal and sufficient; a can_take that answers as take; and refunds that undo."""
+
+import sys
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
+
+import libweir  # noqa: E402
+import model  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+
+def examples(count):
+    return settings(max_examples=count, deadline=None, print_blob=True,
+                    suppress_health_check=list(HealthCheck))
+
+
+def limit_of(count_micro, period_ns, capacity_micro):
+    count = Fraction(count_micro, model.MICRO)
+    return model.Limit(count / period_ns, Fraction(capacity_micro, model.MICRO), kind="stepped",
+                       count=count, period_ns=period_ns)
+
+
+LIMITS = st.builds(limit_of, st.integers(1, 12), st.integers(1, 20), st.integers(1, 30))
+STEPS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=40)
+
+
+def taken(limit, steps):
+    """(instant, millionths) of what was charged by takes and fills, in turn."""
+    bucket, compiled, now = libweir.CoreBucket(), libweir.compile_limit(limit), 0
+    for i, (gap, cost_micro) in enumerate(steps):
+        now += gap
+        if i % 3 == 2:
+            _, (spill, _) = bucket.decide("fill", compiled, cost_micro, now)
+            yield now, cost_micro - int(spill * model.MICRO)
+        else:
+            answer, _ = bucket.decide("take", compiled, cost_micro, now)
+            yield now, cost_micro if answer[0] == "allowed" else 0
+
+
+@examples(1500)
+@given(LIMITS, STEPS)
+def test_the_bound_holds_in_every_window(limit, steps):
+    charges = list(taken(limit, steps))
+    sums = [0, *accumulate(cost for _, cost in charges)]
+    for i, (first, _) in enumerate(charges):
+        for j, (last, _) in enumerate(charges[i:], i):
+            drains = -(-(last - first) // limit.period_ns)
+            assert sums[j + 1] - sums[i] <= (limit.capacity + limit.count * drains) * model.MICRO
+
+
+def test_the_bound_is_reached():
+    limit = limit_of(3 * model.MICRO, 10, 5 * model.MICRO)
+    bucket, compiled = libweir.CoreBucket(), libweir.compile_limit(limit)
+    passed = 0
+    assert bucket.decide("take", compiled, model.MICRO, 0)[0][0] == "allowed"  # anchors, and passes
+    for now, cost in ((9, 4), (10, 3), (20, 3), (30, 3)):
+        passed += cost * (bucket.decide("take", compiled, cost * model.MICRO, now)[0][0] == "allowed")
+    assert passed == 4 + 3 * 3  # in the 21 from 9 to 30, beside the 1 before: C - 1 + N * ceil(21 / 10)
+
+
+@examples(1500)
+@given(LIMITS, STEPS, st.integers(1, 30))
+def test_answers_keep_their_word(limit, steps, cost_micro):
+    bucket, compiled, now = libweir.CoreBucket(), libweir.compile_limit(limit), 0
+    for gap, step_micro in steps:
+        now += gap
+        bucket.decide("take", compiled, step_micro, now)
+    before = bytes(bucket.state)
+
+    def ask(at, operation="can_take", cost=cost_micro):
+        return bucket.decide(operation, compiled, cost, at)[0]
+
+    verdict, _, _, retry_after, _, _ = ask(now)
+    if verdict == "limited":
+        assert ask(now + retry_after)[0] == "allowed"
+        assert ask(now + retry_after - 1)[0] == "limited"
+    level = bucket.decide("show", compiled, 0, now)[0][4]
+    assert ask(now + level, "show")[4] == 0
+    assert level == 0 or ask(now + level - 1, "show")[4] == 1
+    assert bytes(bucket.state) == before
+    if verdict == "allowed" and level > 0:
+        foretold = ask(now)
+        assert ask(now, "take") == foretold
+        ask(now, "refund")
+        assert bytes(bucket.state) == before

@@ -83,7 +83,8 @@ void mapping_close(struct mapping *mapping)
 
 static void print_operation(const struct operation *operation)
 {
-    static const char *const NAMES[] = {"take", "can_take", "fill", "refund", "show", "reset"};
+    static const char *const NAMES[] = {"take",  "can_take", "fill",  "refund", "show",
+                                        "reset", "join",     "serve", "leave"};
     printf(" %s(%c,%" PRIu64 ")@%" PRIu64, NAMES[operation->kind], 'A' + operation->key,
            operation->cost, operation->now_ns);
 }
@@ -131,12 +132,16 @@ static void decide(const struct operation *operation, struct weir_decision *deci
                    struct weir_detail *detail)
 {
     uint64_t hash = hash_of_key(operation->key);
+    if (operation->kind > WEIR_RESET) {
+        lines_do(operation, decision);
+        return;
+    }
     struct weir_request request = {
         .rule = &model_rule,
         .key = &hash,
         .key_len = sizeof hash,
         .cost_micro = operation->cost * WEIR_UNIT,
-        .operation = operation->kind,
+        .operation = (enum weir_operation)operation->kind,
         .detail = detail,
     };
     table.store.ops->decide(&table.store, &request, decision, 1, operation->now_ns);
@@ -151,7 +156,8 @@ static void end_operation(int thread, const struct operation *operation,
     fiber->done_count++;
     fiber->seen_count = 0;
     fiber->seen_digest = 0;
-    if (world.shared.stripe.mutex.holder == (uint64_t)thread + 1) {
+    if (world.shared.stripe.mutex.holder == (uint64_t)thread + 1
+        || world.shared.lines_mutex.holder == (uint64_t)thread + 1) {
         explore_violation("an operation that ended with the lock in its hand");
     }
 }
@@ -174,6 +180,9 @@ static bool step(int thread)
     }
     if (world.shared.stripe.mutex.holder == 0) {
         memory_check_quiet();
+    }
+    if (world.shared.lines_mutex.holder == 0 && world.shared.stripe.mutex.holder == 0) {
+        lines_check_quiet();
     }
     return memory_has_stepped();
 }
@@ -274,7 +283,7 @@ static void tidy_visited(void)
 
 static void check_end(void)
 {
-    if (world.shared.stripe.mutex.holder != 0) {
+    if (world.shared.stripe.mutex.holder != 0 || world.shared.lines_mutex.holder != 0) {
         explore_violation("the lock is held at the end");
     }
     if (world.shared.stripe.full_count != world.shared.failed_count) {
@@ -332,6 +341,7 @@ static bool run(const struct script *next)
     static struct script setup;
     memset(&world, 0, sizeof world);
     table_init(&table, world.shared.lines, &world.shared.stripe, 1, next->line_count);
+    table.store.keeper = &lines_keeper;
     model_start();
     depth = 0;
     script_count++;

@@ -5,6 +5,7 @@
  *
  *   explore.c          the walk over all schedules
  *   explore_memory.c   the accesses of the table, each one a step
+ *   explore_lines.c    the keeper of lines: who waits for a bucket, and what happens to them
  *   explore_model.c    what is right: the specification, followed along each schedule
  *   explore_scripts.c  which operations are run against each other */
 #ifndef WEIR_TESTS_EXPLORE_H
@@ -29,9 +30,12 @@ enum {
     DEPTH_MAX = 480,   // of a schedule
 };
 
+/* What the keeper of lines does: somebody joins one, or is served, or leaves. */
+enum { LINE_JOIN = WEIR_RESET + 1, LINE_SERVE, LINE_LEAVE };
+
 /* One call: all that distinguishes it from another. */
 struct operation {
-    enum weir_operation kind;
+    int kind;        // enum weir_operation, or one of the keeper's
     int key;         // 0 .. KEYS - 1
     uint64_t cost;   // in units
     uint64_t now_ns; // its own reading of the clock
@@ -70,7 +74,9 @@ struct shared {
     struct line lines[LINES_MAX];
     struct stripe stripe;
     struct ghost ghosts[SLOTS_MAX];
-    uint64_t failed_count; // requests answered by on_full
+    struct mutex lines_mutex;
+    uint64_t standing[KEYS]; // 1: somebody stands in line; under lines_mutex
+    uint64_t failed_count;   // requests answered by on_full
 };
 
 /* One way in which the operations so far may have taken effect, one after the other.
@@ -107,6 +113,11 @@ bool memory_has_stepped(void); // true if it has come farther since
 extern jmp_buf memory_stop;    // where it leaves to when its step is over
 void memory_check_quiet(void); // invariants while nobody holds the lock
 uint64_t hash_of_key(int key);
+
+/* explore_lines.c */
+extern struct line_keeper lines_keeper;
+void lines_do(const struct operation *operation, struct weir_decision *decision);
+void lines_check_quiet(void); // invariants while nobody holds its lock
 
 /* explore_model.c. An answer is compared by its digest. */
 static inline uint64_t digest_mix(uint64_t digest, uint64_t value)

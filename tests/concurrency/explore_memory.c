@@ -46,6 +46,11 @@ static bool holds_lock(void)
     return world.shared.stripe.mutex.holder == (uint64_t)running + 1;
 }
 
+static bool holds_lines(void)
+{
+    return world.shared.lines_mutex.holder == (uint64_t)running + 1;
+}
+
 static bool is_within(const void *at, const void *start, size_t size)
 {
     return (uintptr_t)at >= (uintptr_t)start && (uintptr_t)at < (uintptr_t)start + size;
@@ -61,6 +66,12 @@ static bool is_guarded(const void *at)
         }
     }
     return is_within(at, &world.shared.stripe, sizeof world.shared.stripe);
+}
+
+/* Read and written by whoever keeps the lines only, so never a step of its own. */
+static bool is_of_lines(const void *at)
+{
+    return is_within(at, world.shared.standing, sizeof world.shared.standing);
 }
 
 static bool is_statistic(const void *at)
@@ -111,7 +122,10 @@ static bool is_tag(const void *at)
 static uint64_t load(const uint64_t *word)
 {
     struct observation *seen;
-    if (reach(&seen, holds_lock() && is_guarded(word))) {
+    if (reach(&seen, (holds_lock() && is_guarded(word)) || is_of_lines(word))) {
+        if (is_of_lines(word) && !holds_lines()) {
+            explore_violation("a look at a line without its lock");
+        }
         uint64_t own =
             hash_of_key(script->operations[running][world.fibers[running].done_count].key);
         bool is_foreign = !holds_lock() && is_tag(word) && *word != own;
@@ -142,7 +156,10 @@ static void check_publish(const uint64_t *tag)
 static void store(uint64_t *word, uint64_t value)
 {
     struct observation *seen;
-    if (reach(&seen, holds_lock() && is_statistic(word))) {
+    if (reach(&seen, (holds_lock() && is_statistic(word)) || is_of_lines(word))) {
+        if (is_of_lines(word) && !holds_lines()) {
+            explore_violation("a change of a line without its lock");
+        }
         if (is_guarded(word) && !holds_lock()) {
             explore_violation("a write without the lock");
         }
@@ -195,6 +212,9 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
         assert(slot < SLOTS_MAX);
     }
     struct ghost *ghost = &world.shared.ghosts[slot];
+    if (((before.word ^ after.word) & BUCKET_LINE) != 0 && !holds_lines()) {
+        explore_violation("a mark changed by somebody who keeps no lines");
+    }
     if (holds_lock()) {
         return; // on its way to another key: see check_publish()
     }
@@ -251,7 +271,7 @@ void mutex_unlock(struct mutex *mutex)
 {
     struct observation *seen;
     if (reach(&seen, true)) {
-        if (!holds_lock()) {
+        if (mutex->holder != (uint64_t)running + 1) {
             explore_violation("a lock released by another thread");
         }
         mutex->holder = 0;

@@ -88,11 +88,45 @@ static bool is_begun_reading(uint64_t reading_ns)
     return add_reading(readings, count, reading_ns) == count;
 }
 
-/* What the core makes of an operation. */
-static uint64_t act(struct weir_bucket *bucket, const struct operation *operation, uint64_t now_ns)
+/* While somebody stands in line, his bucket is marked, here as in the table. A take is then refused, and so
+ * is who would join; retry_after is not followed. */
+static uint64_t act_in_line(struct weir_bucket *bucket, const struct operation *operation,
+                            uint64_t now_ns)
+{
+    const struct weir_limit *limit = &model_rule.limit;
+    bool stands = (bucket->word & BUCKET_LINE) != 0;
+    bool joins = operation->kind == LINE_JOIN;
+    struct weir_decision decision = weir_bucket_show(bucket, limit, now_ns, NULL);
+    if (operation->kind > LINE_JOIN && !stands) {
+        decision = (struct weir_decision){.verdict = WEIR_NEVER};
+    } else if (operation->kind == LINE_LEAVE) {
+        bucket->word &= ~BUCKET_LINE;
+    } else if (operation->kind == LINE_SERVE || (joins && !stands)) {
+        decision = weir_bucket_take(bucket, limit, operation->cost * WEIR_UNIT, now_ns);
+        bool waits = decision.verdict == WEIR_LIMITED;
+        bucket->word = waits ? bucket->word | BUCKET_LINE : bucket->word & ~BUCKET_LINE;
+    } else {
+        decision.verdict = WEIR_LIMITED;
+    }
+    decision.retry_after_ns = decision.verdict == WEIR_LIMITED ? 1 : decision.retry_after_ns;
+    return digest_answer(operation, &decision, NULL);
+}
+
+static bool is_of_line(const struct operation *operation, struct weir_bucket bucket)
+{
+    bool is_take = operation->kind == WEIR_TAKE || operation->kind == WEIR_CAN_TAKE;
+    return operation->kind > WEIR_RESET || (is_take && (bucket.word & BUCKET_LINE) != 0);
+}
+
+/* What the core makes of an operation, which is answered as of `told_ns`. */
+static uint64_t act(struct weir_bucket *bucket, const struct operation *operation, uint64_t now_ns,
+                    uint64_t told_ns)
 {
     const struct weir_limit *limit = &model_rule.limit;
     uint64_t cost_micro = operation->cost * WEIR_UNIT;
+    if (is_of_line(operation, *bucket)) {
+        return act_in_line(bucket, operation, now_ns);
+    }
     struct weir_detail detail = {0};
     struct weir_decision decision = weir_bucket_show(bucket, limit, now_ns, &detail.amount);
     detail.existed = decision.reset_after_ns > 0;
@@ -109,6 +143,9 @@ static uint64_t act(struct weir_bucket *bucket, const struct operation *operatio
         break;
     case WEIR_SHOW: break;
     }
+    if (told_ns != now_ns) {
+        decision = weir_bucket_show(bucket, limit, told_ns, NULL);
+    }
     return digest_answer(operation, &decision, &detail);
 }
 
@@ -124,7 +161,8 @@ static bool may_be_full(const struct operation *operation)
                 << script->operations[i / script->operation_count][i % script->operation_count].key;
     }
     return __builtin_popcountll(keys) > slots
-           && (operation->kind == WEIR_TAKE || operation->kind == WEIR_FILL);
+           && (operation->kind == WEIR_TAKE || operation->kind == WEIR_FILL
+               || operation->kind == LINE_JOIN);
 }
 
 static uint64_t answer_when_full(const struct operation *operation)
@@ -166,15 +204,18 @@ static bool same_bucket(struct weir_bucket a, struct weir_bucket b)
     return a.empty_at_ns == b.empty_at_ns && a.word == b.word;
 }
 
-/* The operation at `now_ns`, on a bucket that is empty no earlier than `since_ns`. */
+/* The operation at `now_ns`, on a bucket that is empty no earlier than `since_ns`, answered as of
+ * `told_ns`. */
 static void add_acting(struct choices *choices, struct weir_bucket bucket,
-                       const struct operation *operation, uint64_t now_ns, uint64_t since_ns)
+                       const struct operation *operation, uint64_t now_ns, uint64_t since_ns,
+                       uint64_t told_ns)
 {
     bool is_late = now_ns > operation->now_ns || since_ns > now_ns;
-    struct weir_bucket before =
-        bucket.empty_at_ns < since_ns ? (struct weir_bucket){since_ns, 0} : bucket;
+    struct weir_bucket before = bucket.empty_at_ns < since_ns
+                                    ? (struct weir_bucket){since_ns, bucket.word & BUCKET_LINE}
+                                    : bucket;
     struct weir_bucket after = before;
-    uint64_t answer = act(&after, operation, now_ns);
+    uint64_t answer = act(&after, operation, now_ns, told_ns);
     struct choice choice = {
         .bucket = same_bucket(before, after) ? bucket : after, // who only looked leaves it alone
         .answer = answer,
@@ -193,14 +234,18 @@ static void choose(struct choices *choices, struct weir_bucket bucket,
     int count = readings_of(readings, !is_early);
     bool moves_back = operation->kind == WEIR_REFUND || operation->kind == WEIR_RESET;
     choices->count = 0;
-    add_acting(choices, bucket, operation, operation->now_ns, 0);
+    add_acting(choices, bucket, operation, operation->now_ns, 0, operation->now_ns);
     for (int i = 0; i < count; i++) {
         if (readings[i] <= operation->now_ns) {
             continue;
         }
-        add_acting(choices, bucket, operation, operation->now_ns, readings[i]);
+        add_acting(choices, bucket, operation, operation->now_ns, readings[i], operation->now_ns);
         for (int j = 0; j < count && moves_back; j++) {
-            add_acting(choices, bucket, operation, readings[i], readings[j]);
+            add_acting(choices, bucket, operation, readings[i], readings[j], readings[i]);
+        }
+        if (moves_back
+            && (bucket.word & BUCKET_LINE) != 0) { // the keeper answers by its own reading
+            add_acting(choices, bucket, operation, readings[i], 0, operation->now_ns);
         }
     }
     if (may_be_full(operation)) {
@@ -329,6 +374,9 @@ static const struct weir_bucket *state_of_key(int key)
 static bool agrees(const struct guess *guess, int key)
 {
     struct span expected = bucket_moment(guess->buckets[key], &model_rule.limit);
+    if ((guess->buckets[key].word & BUCKET_LINE) / BUCKET_LINE != world.shared.standing[key]) {
+        return false;
+    }
     const struct weir_bucket *state = state_of_key(key);
     if (state == NULL) {
         return !span_less((struct span){world.shared.stripe.reused_at_ns, 0}, expected);

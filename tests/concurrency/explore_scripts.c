@@ -40,6 +40,19 @@ enum { LETTERS_MAX = 8 };
         WEIR_SHOW, key, 0, now_ns                                                                  \
     }
 
+#define JOIN(key, cost, now_ns)                                                                    \
+    {                                                                                              \
+        LINE_JOIN, key, cost, now_ns                                                               \
+    }
+#define SERVE(key, cost, now_ns)                                                                   \
+    {                                                                                              \
+        LINE_SERVE, key, cost, now_ns                                                              \
+    }
+#define LEAVE(key, cost, now_ns)                                                                   \
+    {                                                                                              \
+        LINE_LEAVE, key, cost, now_ns                                                              \
+    }
+
 struct family {
     const char *name;
     uint64_t line_slots; // compiled for lines of so many slots
@@ -81,11 +94,21 @@ struct family {
 #define TRIO_SETUP   1, 4, {TAKE(A, 4, 100)}
 #define TRIO_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 120), TAKE(C, 4, 121), REFUND(C, 4, 105)}
 
+/* Somebody waits for A; others take beside it, or give back, or want its slot when it has drained, at 120. */
+#define LINE_SETUP   1, 6, {TAKE(A, 6, 100)}
+#define LINE_LETTERS {JOIN(A, 4, 103), TAKE(A, 1, 107), SERVE(A, 4, 114), LEAVE(A, 1, 105), REFUND(A, 3, 104), TAKE(B, 4, 125)}
+#define MARK_SETUP   2, 6, {TAKE(A, 6, 100), JOIN(A, 4, 101)}
+#define MARK_LETTERS {TAKE(A, 1, 107), SERVE(A, 4, 125), JOIN(A, 6, 110), TAKE(B, 4, 125), RESET(A, 103), LEAVE(A, 0, 104)}
+
 static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS},
     {"reuse-2x3", 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS},
     {"chain-2x3", 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS},
     {"return-2x3", 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS},
+    {"line-2x3", 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS},
+    {"mark-2x3", 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS},
+    {"mark-2x3", 2, 2, 2, 3, 101, MARK_SETUP, MARK_LETTERS},
+    {"line-3x2", 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS},
     {"pair-2x3", 1, 2, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS},
     {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
     {"wide-2x3", 2, 2, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},

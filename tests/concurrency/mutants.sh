@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 compiler=$1 folder=$2 root=$PWD
 FLAGS=(-std=c17 -O2 -D_GNU_SOURCE -Itests/concurrency/shim -Itests/concurrency -Iinclude -Isrc)
 # A family of scripts each, the quickest to find something first.
-WALKS=("1 return-2x3 3" "1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2x3 3")
+WALKS=("1 return-2x3 3" "1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2x3 3" "1 mark-2x3 1")
 NOTICED='VIOLATION|Assertion' # of the explorer, or of table.c itself
 if [ "$(uname -m)" = x86_64 ]; then FLAGS+=(-mcx16); fi
 

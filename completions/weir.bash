@@ -9,7 +9,7 @@ _weir()
     local weir=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]}
     local before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words
     if ((COMP_CWORD == 1)); then
-        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     elif [[ $command == run && " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *' -- '* ]]; then
         mapfile -t COMPREPLY < <(compgen -c -f -- "$current") # the command's own words
         return
@@ -26,7 +26,7 @@ _weir()
     elif [[ $before == --command ]]; then
         words='take can-take fill refund show throttle check ping'
     elif [[ $command == help ]]; then
-        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+        words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     elif [[ $current == -* ]]; then
         words=$("$weir" "$command" --help 2>/dev/null |
             sed -n 's/^ *\(-q, \|-h, \)\{0,1\}\(--[a-z][a-z-]*\).*/\2/p')

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-enum { OPTION_COLUMN = 26 };
+enum { TEXT_COLUMN = 26 };
 
 static const char OVERVIEW_HEAD[] =
     "weir lets requests pass at the rate you choose.\n"
@@ -20,31 +20,39 @@ static const char OVERVIEW_HEAD[] =
 
 static const char OVERVIEW_TAIL[] =
     "\n"
-    "A limit is COUNT/[N]UNIT [capacity=C]: a bucket that drains COUNT per period and holds C,\n"
-    "COUNT unless said.  10/s   1000/30d   100/s capacity=20    units: ns us ms s min h d w\n"
+    "A limit is [KIND] COUNT/[N]UNIT [capacity=C]: a bucket drains COUNT per period and holds C,\n"
+    "COUNT unless said; a queue lets one go after the other; stepped drains COUNT at once, at the\n"
+    "end of each period.  units: ns us ms s min h d w\n"
+    "    10/s    1000/30d    100/s capacity=20    queue 5/s capacity=10    stepped 10/10s\n"
     "\n"
     "Exit codes: 0 allowed or done, 1 limited, 2 wrong usage, 3 failure, 4 never.\n"
     "In a shell:  weir take deploy 1/h || echo 'not yet'\n"
     "\n"
     "weir COMMAND --help says more about each command; so do the manual pages, weir(1).\n";
 
+/* Prints what belongs beside a name that is `width` wide, in a column of its own. */
+static void print_beside(int width, const char *text)
+{
+    if (width >= TEXT_COLUMN) {
+        (void)putchar('\n');
+        width = 0;
+    }
+    (void)printf("%*s", TEXT_COLUMN - width, "");
+    for (const char *c = text; *c != '\0'; c++) {
+        (void)putchar(*c);
+        if (*c == '\n') {
+            (void)printf("%*s", TEXT_COLUMN, "");
+        }
+    }
+    (void)putchar('\n');
+}
+
 static void print_option(const struct option *option)
 {
     int width =
         printf("  %s%s%s%s", strlen(option->name) == 1 ? "-" : "--", option->name,
                option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-    if (width >= OPTION_COLUMN) {
-        (void)putchar('\n');
-        width = 0;
-    }
-    (void)printf("%*s", OPTION_COLUMN - width, "");
-    for (const char *c = option->help; *c != '\0'; c++) {
-        (void)putchar(*c);
-        if (*c == '\n') {
-            (void)printf("%*s", OPTION_COLUMN, "");
-        }
-    }
-    (void)putchar('\n');
+    print_beside(width, option->help);
 }
 
 void command_help(const struct command *command)
@@ -68,8 +76,7 @@ static void print_overview(void)
         int width = printf("  %s%s%s %s", colours.bold, COMMANDS[i]->name, colours.plain,
                            COMMANDS[i]->words);
         width -= (int)(strlen(colours.bold) + strlen(colours.plain));
-        (void)printf("%*s%s\n", width < OPTION_COLUMN ? OPTION_COLUMN - width : 1, "",
-                     COMMANDS[i]->summary);
+        print_beside(width, COMMANDS[i]->summary);
     }
     (void)fputs(OVERVIEW_TAIL, stdout);
 }

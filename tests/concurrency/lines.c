@@ -7,7 +7,8 @@
  *   - who is served came before all who are served after him
  *   - a take that does not wait never passes while somebody stands there
  *   - what was admitted from any instant to any other is at most C + T * N / P
- *   - two egresses of a queue are never closer than an interval less the jitter
+ *   - two egresses of a queue are never closer than an interval less the jitter, unless somebody
+ *     refunds or resets it between two lines
  *   - everybody is answered once, and when nobody waits any longer no bucket is marked
  *
  * And weir_limiter_acquire(), with threads that sleep.
@@ -153,7 +154,7 @@ static void note_answer(struct waiter *waiter, const struct weir_decision *decis
         require(place->ticket >= line->served, "first come, first served");
         line->served = place->ticket + 1;
         admit(place->key, place->cost);
-        if (rule.limit.kind == WEIR_KIND_QUEUE) {
+        if (rule.limit.kind == WEIR_KIND_QUEUE && !round_now->gives_back) {
             uint64_t gap_ns = rule.limit.unit_ns - WEIR_JITTER_NS;
             require(line->egress_ns == 0 || reading_ns >= line->egress_ns + gap_ns,
                     "no two egresses are close");
@@ -467,27 +468,39 @@ static void test_acquire_is_fifo(void)
     weir_limiter_close(limiter);
 }
 
+static void test_acquire_does_not_wait_in_vain(void)
+{
+    static const struct round ROUND = {"acquire, in vain", "1/h capacity=1", true};
+    struct sleeper sleeper;
+    open_round(&ROUND, 1);
+    (void)weir_limiter_take(limiter, &rule, "key", 3, WEIR_UNIT);
+    start_sleeper(&sleeper, UINT64_C(1000000000000)); // nobody would wait for the end of this test
+    (void)pthread_join(sleeper.thread, NULL);
+    require(sleeper.decision.verdict == WEIR_LIMITED, "refused at once");
+    start_sleeper(&sleeper, 1);
+    (void)pthread_join(sleeper.thread, NULL);
+    require(sleeper.decision.verdict == WEIR_LIMITED, "refused at once");
+    check_marks();
+    weir_limiter_close(limiter);
+}
+
 static void test_acquire_gives_up_at_its_deadline(void)
 {
     static const struct round ROUND = {"acquire, deadline", "1/20ms capacity=1", true};
-    struct sleeper sleepers[2];
+    struct sleeper sleeper;
     open_round(&ROUND, 1);
     (void)weir_limiter_take(limiter, &rule, "key", 3, WEIR_UNIT);
-    start_sleeper(&sleepers[0], UINT64_C(1000000));
-    (void)pthread_join(sleepers[0].thread, NULL);
-    require(sleepers[0].decision.verdict == WEIR_LIMITED, "refused at once");
-    (void)weir_limiter_acquire(limiter, &rule, "key", 3, 2 * WEIR_UNIT, UINT64_C(1000000));
-    start_sleeper(&sleepers[0], UINT64_C(40000000));
+    start_sleeper(&sleeper, UINT64_C(40000000));
     struct weir_request fill = {
         .rule = &rule, .key = "key", .key_len = 3, .cost_micro = WEIR_UNIT, .operation = WEIR_FILL};
-    while (load(&sleepers[0].is_back) == 0) { // to the brim, all the time
+    while (load(&sleeper.is_back) == 0) { // to the brim, all the time
         struct weir_decision decision;
         weir_limiter_decide(limiter, &fill, &decision, 1);
     }
-    (void)pthread_join(sleepers[0].thread, NULL);
-    require(sleepers[0].decision.verdict == WEIR_ALLOWED || sleepers[0].slept_ns >= 40000000,
+    (void)pthread_join(sleeper.thread, NULL);
+    require(sleeper.decision.verdict == WEIR_ALLOWED || sleeper.slept_ns >= 40000000,
             "not before its deadline");
-    require(sleepers[0].decision.retry_after_ns != 0, "and told when");
+    require(sleeper.decision.retry_after_ns != 0, "and told when");
     check_marks();
     weir_limiter_close(limiter);
 }
@@ -535,7 +548,8 @@ int main(int argc, char **argv)
         {"thirds, all of the bucket", "3/40ms capacity=2", false},
         {"a bucket that is given back to", "1/10ms capacity=3", true},
         {"a queue", "queue 1/20ms capacity=6", false},
-        {"a queue whose first goes now", "queue 1/20ms capacity=6 first=now", true},
+        {"a queue whose first goes now", "queue 1/20ms capacity=6 first=now", false},
+        {"a queue that is given back to", "queue 1/20ms capacity=6 first=now", true},
     };
     bool is_soak = argc > 1 && strcmp(argv[1], "soak") == 0;
     const char *minutes = getenv("SOAK_MINUTES");
@@ -546,6 +560,7 @@ int main(int argc, char **argv)
             run_round(&ROUNDS[i], seed++);
         }
         test_acquire_is_fifo();
+        test_acquire_does_not_wait_in_vain();
         test_acquire_gives_up_at_its_deadline();
         test_acquire_admits_no_more_than_the_rate();
     } while (time(NULL) < end);

@@ -365,13 +365,14 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
 {
     struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
     struct found found;
+    uint64_t reading_ns = now_ns;
     unsigned turns = BACKOFF_TURNS_FIRST;
     for (;;) {
         bool is_found = find_or_assume(table, request, hash, home, &found, &now_ns);
         struct line_keeper *keeper = table->store.keeper;
         if (is_found && (found.seen.word & BUCKET_LINE) != 0 && keeper != NULL
             && heeds_line(request, &charge)) {
-            if (keeper->meet(keeper, request, hash, now_ns, decision)) {
+            if (keeper->meet(keeper, request, hash, reading_ns, decision)) {
                 return;
             }
             continue; // nobody waits any longer

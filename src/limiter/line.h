@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the chapters on lines share; nobody else includes it.
+ *
+ *   lines.c        joining, leaving, and meeting a line: what lines.h offers
+ *   line.c         one line: who stands in it, and in which bin it is found
+ *   line_bucket.c  the line of a bucket, and of all kinds but a queue: nobody is charged before his turn
+ *   line_queue.c   a queue's: everybody is charged at once, and goes at his egress */
+#ifndef WEIR_LIMITER_LINE_H
+#define WEIR_LIMITER_LINE_H
+
+#include "core/kinds.h"
+#include "limiter/lines.h"
+#include "sync/mutex.h"
+
+struct line_kind;
+
+/* All who wait for one bucket.
+ *   ahead        what they all add to the moment, for a bucket: nobody of them is charged yet
+ *   whole_count  how many of them ask for all of the bucket
+ *   tight_count  and how many for so much that it is empty, within a nanosecond, when they fit
+ *   start        in a queue, the moment at which the first one's own time begins: for all are charged
+ *   tail         and the moment at which the last one's ends */
+struct line {
+    struct line *next_in_bin;
+    uint64_t id;
+    const struct line_kind *kind;
+    struct weir_rule rule;
+    struct waiter *first, *last;
+    size_t count, whole_count, tight_count;
+    struct span ahead;
+    struct span start, tail;
+};
+
+/* Who waits, and alone, needs no more memory than this; a server has its own part beside it. */
+_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 336, "a place in line is small");
+
+/* All lines of a limiter. */
+struct lines {
+    struct line_keeper keeper; // first: the store hands it back
+    struct mutex mutex;        // of everything below, and of every waiter
+    struct store *store;
+    struct line **bins; // by id
+    size_t bin_count;
+    struct line *spare; // so that nobody allocates who does not wait in the end
+    uint64_t waiting_max;
+    struct lines_stats stats;
+};
+
+/* What joining is about. */
+struct joining {
+    struct waiter *waiter;
+    const struct weir_request *request;
+    uint64_t id;
+    struct charge charge;
+    uint32_t waiting; // how many may wait, as this request has it
+    uint64_t wait_ns, now_ns;
+    struct weir_decision *decision;
+};
+
+/* What is different by kind of limit. `line` may be NULL in join(): nobody waits yet. */
+struct line_kind {
+    bool (*join)(struct lines *lines, struct line *line, const struct joining *joining);
+    /* Serves all whose time has come, then says when to look again. The line may be empty afterwards. */
+    void (*serve)(struct lines *lines, struct line *line, uint64_t now_ns);
+    /* Takes one out; those behind move up. The line may be empty afterwards. */
+    void (*give_back)(struct lines *lines, struct waiter *waiter, uint64_t now_ns);
+    /* After which time a take that does not wait would pass, behind all who are there; and where the
+     * bucket stands. */
+    uint64_t (*pass_after)(struct lines *lines, const struct line *line,
+                           const struct charge *charge, struct outcome *outcome, uint64_t now_ns);
+    bool keeps_places; // nobody beside the line gives back what those in it are charged
+};
+
+extern const struct line_kind LINE_OF_BUCKET;
+extern const struct line_kind LINE_OF_QUEUE;
+
+static inline const struct weir_limit *limit_of(const struct line *line)
+{
+    return &line->rule.limit;
+}
+
+static inline const struct line_kind *line_kind_of(const struct weir_limit *limit)
+{
+    return limit->kind == WEIR_KIND_QUEUE ? &LINE_OF_QUEUE : &LINE_OF_BUCKET;
+}
+
+static inline uint64_t ns_until(uint64_t then_ns, uint64_t now_ns)
+{
+    return then_ns > now_ns ? then_ns - now_ns : 0;
+}
+
+/* The earliest reading at which `after`, the moment that a take would lead to, is within the capacity. */
+static inline uint64_t fits_at(const struct weir_limit *limit, struct span after)
+{
+    return span_ceil_ns(span_sub_or_zero(after, limit_full(limit), limit->denominator));
+}
+
+/* ---- line.c ---- */
+
+/* The line of the bucket with this id, or NULL. */
+struct line *line_find(const struct lines *lines, uint64_t id);
+
+/* Whether there is memory for another line; if so, line_open() has it. */
+bool line_has_spare(struct lines *lines);
+struct line *line_open(struct lines *lines, const struct weir_rule *rule, uint64_t id);
+
+/* The line is empty. */
+void line_close(struct lines *lines, struct line *line);
+
+/* One more at the end; one less, wherever he stands. */
+void line_append(struct lines *lines, struct line *line, struct waiter *waiter);
+void line_unlink(struct lines *lines, struct waiter *waiter);
+
+/* Asks the store about the line's bucket, as the terms say. */
+struct outcome line_decide(struct lines *lines, const struct line *line,
+                           enum weir_operation operation, uint64_t cost_micro,
+                           struct line_terms terms, uint64_t now_ns);
+
+/* Where the bucket stands; it stays marked while somebody waits. */
+struct outcome line_look(struct lines *lines, const struct line *line, uint64_t now_ns);
+
+/* Writes a refusal. */
+void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,
+                 struct outcome outcome, uint64_t retry_after_ns, uint64_t now_ns);
+
+/* ---- lines.c, for the kinds ---- */
+
+/* His deadline is here: he is answered. To come again would be to come behind those who stay. */
+void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns);
+
+/* How joining ends. Refused: this wait is not enough, or there is no place for another one before
+ * `place_after_ns`. Waiting: true, and the head is called at `due_ns`. Or as the outcome says. */
+bool line_turn_away(struct lines *lines, const struct joining *joining, struct outcome outcome,
+                    uint64_t needed_ns, uint64_t place_after_ns);
+bool line_stand(struct lines *lines, struct line *line, const struct joining *joining,
+                uint64_t due_ns);
+bool line_say(const struct joining *joining, struct outcome outcome);
+
+/* Whether there is no place; and after which time there is one, if the first one goes at `first_ns` and
+ * he himself could after `needed_ns`. */
+bool line_is_full(const struct lines *lines, const struct line *line,
+                  const struct joining *joining);
+uint64_t line_place_after(const struct line *line, const struct joining *joining, uint64_t first_ns,
+                          uint64_t needed_ns);
+
+/* Decides the take that somebody joins with; or takes the mark from its bucket. */
+struct outcome line_take(struct lines *lines, const struct joining *joining,
+                         struct line_terms terms);
+void line_unmark(struct lines *lines, const struct joining *joining);
+
+#endif

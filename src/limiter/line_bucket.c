@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The line of a bucket, and of every kind that is not a queue: nobody is charged before his turn. The head
+ * takes as soon as its cost fits, and so does the next; the others only have to know whether that will be
+ * in time. */
+#include "limiter/line.h"
+
+/* The moment after a take that was made as soon as it fitted. That is at a reading, a whole nanosecond; if
+ * the bucket was empty by then, its time counts from there. */
+static struct span after_serving(const struct weir_limit *limit, struct span moment,
+                                 struct span span)
+{
+    uint64_t due_ns = fits_at(limit, span_add(moment, span, limit->denominator));
+    return span_add(bucket_start(moment, due_ns), span, limit->denominator);
+}
+
+/* The moment when all who stand in line are served: the sum of what they add, but for the parts of a
+ * nanosecond that are lost where a cost is all of the bucket. Only a line in which some costs are so and
+ * some are not has to be walked through. */
+static struct span after_all(const struct line *line, struct span moment)
+{
+    const struct weir_limit *limit = limit_of(line);
+    struct span full = limit_full(limit);
+    if (line->tight_count == 0) {
+        return span_add(moment, line->ahead, limit->denominator);
+    }
+    if (line->whole_count == line->count) {
+        uint64_t last_ns = span_ceil_ns(moment) + (line->count - 1) * span_ceil_ns(full);
+        return span_add((struct span){last_ns, 0}, full, limit->denominator);
+    }
+    for (const struct waiter *waiter = line->first; waiter != NULL; waiter = waiter->next) {
+        moment = after_serving(limit, moment, waiter->span);
+    }
+    return moment;
+}
+
+/* When a charge fits behind all who are there, each of whom goes as soon as he fits. What a bucket drains
+ * meanwhile is known by its span; a line of any other kind is walked through. */
+static uint64_t fits_behind_at(const struct line *line, const struct charge *charge,
+                               struct span moment, uint64_t now_ns)
+{
+    const struct weir_limit *limit = limit_of(line);
+    if (limit->kind == WEIR_KIND_BUCKET) {
+        struct span behind = after_all(line, moment);
+        return fits_at(limit, span_add(behind, charge->span, limit->denominator));
+    }
+    for (const struct waiter *waiter = line->first; waiter != NULL; waiter = waiter->next) {
+        struct charge before = charge_of(limit, waiter->cost_micro);
+        struct weir_bucket then = bucket_with_moment((struct weir_bucket){0, 0}, moment);
+        now_ns = kind_fits_at(limit, moment, &before, now_ns);
+        moment = kind_take(then, limit, &before, now_ns).moment;
+    }
+    return kind_fits_at(limit, moment, charge, now_ns);
+}
+
+/* How long a take of this cost would have to wait behind all who are there. */
+static uint64_t wait_behind(struct lines *lines, const struct line *line,
+                            const struct charge *charge, struct outcome *outcome, uint64_t now_ns)
+{
+    *outcome = line_look(lines, line, now_ns);
+    return ns_until(fits_behind_at(line, charge, outcome->moment, now_ns), now_ns);
+}
+
+static void leave_bucket(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
+{
+    struct line *line = waiter->line;
+    line_unlink(lines, waiter);
+    if (line->first == NULL) {
+        line_decide(lines, line, WEIR_SHOW, 0, (struct line_terms){0, false, false}, now_ns);
+    }
+}
+
+/* The head takes as soon as it fits, and so does the next. */
+static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns)
+{
+    const struct weir_limit *limit = limit_of(line);
+    while (line->first != NULL) {
+        struct waiter *head = line->first;
+        struct line_terms terms = {0, line->count > 1, true};
+        struct outcome outcome =
+            line_decide(lines, line, WEIR_TAKE, head->cost_micro, terms, now_ns);
+        if (outcome.verdict == WEIR_ALLOWED) {
+            struct weir_decision decision;
+            kind_answer(&decision, limit, outcome, now_ns);
+            lines->stats.served_count++;
+            line_unlink(lines, head);
+            head->ops->answer(head, &decision);
+        } else if (now_ns >= head->deadline_ns) {
+            line_send_away(lines, head, now_ns);
+        } else {
+            struct charge charge = charge_of(limit, head->cost_micro);
+            uint64_t due_ns = kind_fits_at(limit, outcome.moment, &charge, now_ns);
+            head->ops->schedule(head, due_ns < head->deadline_ns ? due_ns : head->deadline_ns);
+            return;
+        }
+    }
+}
+
+/* Nobody waits for this bucket: it takes, or becomes the head. */
+static bool join_bucket_alone(struct lines *lines, const struct joining *joining)
+{
+    const struct weir_limit *limit = &joining->request->rule->limit;
+    bool has_place = !line_is_full(lines, NULL, joining) && line_has_spare(lines);
+    struct outcome outcome = line_take(lines, joining, (struct line_terms){0, false, has_place});
+    if (outcome.verdict != WEIR_LIMITED) {
+        return line_say(joining, outcome);
+    }
+    uint64_t due_ns = kind_fits_at(limit, outcome.moment, &joining->charge, joining->now_ns);
+    uint64_t needed_ns = ns_until(due_ns, joining->now_ns);
+    if (!has_place) {
+        return line_turn_away(lines, joining, outcome, needed_ns, needed_ns);
+    }
+    if (needed_ns > joining->wait_ns) {
+        line_unmark(lines, joining);
+        return line_turn_away(lines, joining, outcome, needed_ns, 0);
+    }
+    return line_stand(lines, line_open(lines, joining->request->rule, joining->id), joining,
+                      due_ns);
+}
+
+static bool join_bucket_behind(struct lines *lines, struct line *line,
+                               const struct joining *joining)
+{
+    const struct weir_limit *limit = limit_of(line);
+    struct outcome outcome;
+    uint64_t needed_ns = wait_behind(lines, line, &joining->charge, &outcome, joining->now_ns);
+    if (line_is_full(lines, line, joining)) {
+        struct charge head = charge_of(limit, line->first->cost_micro);
+        uint64_t free_at_ns = kind_fits_at(limit, outcome.moment, &head, joining->now_ns);
+        uint64_t place_ns = line_place_after(line, joining, free_at_ns, needed_ns);
+        return line_turn_away(lines, joining, outcome, needed_ns, place_ns);
+    }
+    if (needed_ns > joining->wait_ns) {
+        return line_turn_away(lines, joining, outcome, needed_ns, 0);
+    }
+    return line_stand(lines, line, joining, UINT64_MAX);
+}
+
+static bool join_bucket(struct lines *lines, struct line *line, const struct joining *joining)
+{
+    return line != NULL ? join_bucket_behind(lines, line, joining)
+                        : join_bucket_alone(lines, joining);
+}
+
+const struct line_kind LINE_OF_BUCKET = {
+    .join = join_bucket,
+    .serve = serve_bucket,
+    .give_back = leave_bucket,
+    .pass_after = wait_behind,
+    .keeps_places = false,
+};

@@ -101,10 +101,7 @@ static int ask_server(struct decide *decide)
 static int ask_store(struct decide *decide)
 {
     struct answer answer;
-    int code = CLI_DONE;
-    if (decide->store.url == NULL) {
-        code = store_option_default(&decide->store, decide->question.command);
-    }
+    int code = store_option_complete(&decide->store, decide->question.command);
     if (code == CLI_DONE) {
         code = store_option_ask(&decide->store, &decide->question, &answer);
     }
@@ -134,9 +131,6 @@ static int choose_place(struct decide *decide)
     }
     if (server == NULL && question->wait_ms > 0) {
         return usage_error(command, "the lines are a server's: say which, --server ADDR");
-    }
-    if (store != NULL && strncmp(store, "memory:", 7) == 0) {
-        return usage_error(command, "memory is forgotten when this command ends: file:/PATH");
     }
     question->server.text = server;
     decide->store.url = store;

@@ -108,24 +108,50 @@ static void decide(struct weir_limiter *limiter, const struct weir_rule *rule,
     answer->amount = (struct bytes){answer->amount_text, (size_t)length};
 }
 
-int store_option_ask(const struct store_option *store, const struct question *question,
-                     struct answer *answer)
+int store_option_complete(struct store_option *store, const struct command *command)
+{
+    const char *said = getenv("WEIR_STORE");
+    if (store->url == NULL && said != NULL && said[0] != '\0') {
+        store->url = said;
+    }
+    if (store->url == NULL) {
+        return store_option_default(store, command);
+    }
+    if (strncmp(store->url, "memory:", 7) == 0) {
+        return usage_error(command, "memory is forgotten when this command ends: file:/PATH");
+    }
+    return CLI_DONE;
+}
+
+int store_option_open(const struct store_option *store, const struct command *command,
+                      struct weir_limiter **limiter)
 {
     struct weir_limiter_config config = {.store = store->url};
-    struct weir_limiter *limiter;
-    struct weir_rule rule;
     struct weir_error error = {.message = ""};
     process_end_if_cut();
-    enum weir_status status = weir_limiter_open(&limiter, &config, &error);
+    enum weir_status status = weir_limiter_open(limiter, &config, &error);
     if (status == WEIR_E_SYNTAX) {
-        complain_at(question->command, store->url, &error);
+        complain_at(command, store->url, &error);
         return CLI_USAGE;
     }
     if (status != WEIR_OK) {
-        complain(question->command, "%s", error.message);
+        complain(command, "%s", error.message);
         return CLI_FAILED;
     }
-    status = weir_rule_from_text(&rule, limiter, question->limit, &error);
+    return CLI_DONE;
+}
+
+int store_option_ask(const struct store_option *store, const struct question *question,
+                     struct answer *answer)
+{
+    struct weir_limiter *limiter;
+    struct weir_rule rule;
+    struct weir_error error = {.message = ""};
+    int code = store_option_open(store, question->command, &limiter);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    enum weir_status status = weir_rule_from_text(&rule, limiter, question->limit, &error);
     if (status == WEIR_OK) {
         decide(limiter, &rule, question, answer);
     } else {

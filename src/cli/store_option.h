@@ -19,6 +19,13 @@ struct store_option {
  * makes its folder. Returns CLI_DONE, or complains and returns another code. */
 int store_option_default(struct store_option *store, const struct command *command);
 
+/* Where the store is: --store, else WEIR_STORE, else the default. Returns CLI_DONE, or complains. */
+int store_option_complete(struct store_option *store, const struct command *command);
+
+/* Opens the store. Returns CLI_DONE, or complains. */
+int store_option_open(const struct store_option *store, const struct command *command,
+                      struct weir_limiter **limiter);
+
 /* Opens the store, decides, and fills the answer. Returns CLI_DONE, or complains. */
 int store_option_ask(const struct store_option *store, const struct question *question,
                      struct answer *answer);

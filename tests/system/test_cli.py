@@ -466,7 +466,7 @@ def test_unknown_commands_suggest_the_nearest():
     assert weir().returncode == 2
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "bench",
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "bench",
             "serve", "help", "version"]
 
 
@@ -799,6 +799,7 @@ def test_bash_completes_commands_options_and_values():
     assert completed("serve", "--test") == ["--test-clock"]
     assert completed("serve", "--qu") == ["--quiet"]
     assert completed("help", "expl") == ["explain"]
+    assert completed("store", "") == ["status", "reset"]
     assert completed("simulate", "10/s", "--format", "com") == ["common", "combined"]
     assert completed("simulate", "10/s", "README") == ["README.md"]
     assert completed("take", "key", "10/s") == []

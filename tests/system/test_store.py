@@ -171,6 +171,49 @@ def test_waiting_in_line_is_an_error_in_a_file(tmp_path):
         assert server.command("WEIR.TAKE", "k", "1/d")[0] == 1
 
 
+# ---- Upkeep ----
+
+
+def status(url):
+    return json.loads(weir("store", "status", "--store", url, "--json").stdout)
+
+
+def test_status_counts_and_reset_empties_while_a_server_goes_on(tmp_path):
+    url = f"file:{tmp_path}/store?size=1M"
+    with WeirServer("--store", url) as server:
+        for number in range(300):
+            assert server.command("WEIR.TAKE", f"k{number}", "7/d", "COST", "2.5")[0] == 0
+        assert server.command("WEIR.TAKE", "brief", "1000000/s")[0] == 0
+        before = status(url)
+        assert before["made"].startswith("20") and before["format"] == 1
+        assert (before["bytes"], before["live"], before["used"]) == (1 << 20, 300, 301)
+        assert (before["reused"], before["full"]) == (0, 0)
+        said = weir("store", "status", "--store", url).stdout
+        assert said.startswith(url) and "300 not empty" in said
+        assert weir("store", "reset", "--store", url).stdout == "emptied 300 buckets\n"
+        assert weir("store", "reset", "--store", url, "--json").stdout == '{"emptied":0}\n'
+        assert status(url)["live"] == 0
+        assert server.command("WEIR.TAKE", "k7", "7/d", "COST", 7)[:3] == [0, 7, 0]
+        assert status(url)["live"] == 1
+
+
+def test_upkeep_is_of_the_users_own_file_unless_said(tmp_path):
+    done = weir("store", "status", home=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no store at " in done.stderr
+    assert not (tmp_path / ".local/state/weir/default.weir").exists()
+    assert weir("take", "k", "1/d", home=tmp_path).returncode == 0
+    assert "1 not empty" in weir("store", "status", home=tmp_path).stdout
+    assert weir("store", "reset", home=tmp_path).returncode == 0
+    assert weir("take", "k", "1/d", home=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("words", [[], ["resize"], ["status", "reset"], ["status", "--store", "memory:"]])
+def test_upkeep_of_nothing_is_wrong_usage(words):
+    done = weir("store", *words, environment={"HOME": "/nowhere"})
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 # ---- Files that cannot be used ----
 
 

@@ -97,6 +97,11 @@ struct weir_decision table_decide_hash(struct table *table, const struct weir_re
  * lock. */
 void table_repair(struct table *table, struct stripe *stripe);
 
+/* How many buckets are not empty; and empties them all, as WEIR_RESET does, and says how many were not.
+ * Both look at every slot while others use the table: what changes meanwhile is seen or not. */
+uint64_t table_live_count(const struct table *table, uint64_t now_ns);
+uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns);
+
 /* Where a hash lives: the index of its home line, and its owner bits in their place in the word. */
 uint64_t table_home_of(const struct table *table, uint64_t hash);
 uint64_t table_owner_of(uint64_t hash);

@@ -371,3 +371,22 @@ def test_a_server_that_ends_tells_those_who_wait(server):
     said, complained = run.communicate(timeout=DEADLINE_S)
     assert (run.returncode, said) == (125, "")
     assert "lets nobody wait: it is ending, " in complained
+
+
+def test_a_password_opens_for_those_who_wait(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("open sesame\n")
+    password.chmod(0o600)
+    with WeirServer("--password-file", password) as locked:
+        there = at(locked)
+        for command, end in (("take", []), ("run", ["--", "true"]), ("pipe", ["--key", "k"])):
+            words = ["100/s"] if command == "pipe" else ["k", "100/s"]
+            options = [*there, *(["--wait", "1s"] if command != "pipe" else [])]
+            with open(password) as stdin:
+                code, _, complained = weir(command, *words, *options, *end, stdin=stdin)
+            assert code == (125 if command == "run" else 3)
+            assert "wants a password: --password-file FILE" in complained
+            with open(password) as stdin:
+                code, _, complained = weir(command, *words, *options, "--password-file", password,
+                                           *end, stdin=stdin)
+            assert (code, complained) == (0, "")

@@ -168,7 +168,8 @@ static inline void bucket_answer(struct weir_decision *decision, const struct we
     decision->delay_ns = 0;
 }
 
-/* The answer where there is no room for the bucket, and on_full refuses. */
+/* The answer where nothing can be decided: no room for the bucket, and on_full refuses; none to stand in
+ * line; or whoever waits is sent away. */
 static inline void bucket_answer_failed(struct weir_decision *decision,
                                         const struct weir_limit *limit)
 {

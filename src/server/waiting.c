@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/bucket_math.h"
 #include "limiter/limiter_state.h"
 #include "server/connection.h"
 #include "server/worker.h"
@@ -214,12 +215,6 @@ void waiting_deliver(struct worker *worker)
 
 static const struct waiter_ops OPS = {.schedule = schedule, .answer = answer};
 
-static void fail(struct weir_decision *decision, uint64_t capacity)
-{
-    *decision = (struct weir_decision){
-        .verdict = WEIR_FAILED, .capacity = capacity, .retry_after_ns = -1, .reset_after_ns = -1};
-}
-
 bool waiting_begin(struct worker *worker, struct connection *connection,
                    const struct weir_request *request, uint64_t wait_ns,
                    struct weir_decision *decision)
@@ -227,15 +222,15 @@ bool waiting_begin(struct worker *worker, struct connection *connection,
     bool can_wait = !worker->is_draining && lines_of(worker) != NULL;
     struct waiting *waiting = can_wait ? malloc(sizeof *waiting) : NULL;
     if (waiting == NULL) {
-        fail(decision, request->rule->limit.capacity);
+        bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
     assert(connection->waiting == NULL);
     *waiting = (struct waiting){.waiter.ops = &OPS,
                                 .worker = worker,
                                 .connection = connection,
-                                .joined_ns = worker->service.now_ns,
-                                .decision.capacity = request->rule->limit.capacity};
+                                .joined_ns = worker->service.now_ns};
+    bucket_answer_failed(&waiting->decision, &request->rule->limit);
     if (!lines_join(lines_of(worker), &waiting->waiter, request, wait_ns, worker->service.now_ns,
                     decision)) {
         free(waiting);
@@ -273,7 +268,6 @@ void waiting_fail(struct worker *worker, struct connection *connection)
 {
     struct waiting *waiting = connection->waiting;
     if (withdraw(worker, waiting)) {
-        fail(&waiting->decision, waiting->decision.capacity);
         bring(worker, waiting);
     }
 }

@@ -36,7 +36,7 @@ struct waiting {
     struct connection *connection;
     struct waiting *next_answered;
     uint64_t joined_ns;
-    struct weir_decision decision; // once answered
+    struct weir_decision decision; // until it is answered, that of a server that stops
 };
 
 /* A worker's share. All but `has_answered` is under the lock of the lines. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 
 struct http1_wait {
@@ -43,10 +44,7 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
     struct weir_decision *decision = &batch->decisions[task->question];
     session->wait = keep(task, service->config);
     if (session->wait == NULL) {
-        *decision = (struct weir_decision){.verdict = WEIR_FAILED,
-                                           .capacity = request->rule->limit.capacity,
-                                           .retry_after_ns = -1,
-                                           .reset_after_ns = -1};
+        bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
     if (service->ops->wait(service, request, task->wait_ns, decision)) {

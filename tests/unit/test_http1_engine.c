@@ -228,13 +228,41 @@ static void test_check_allows_by_200(void **state)
                         "RateLimit: \"10/s\";r=9;t=1\r\n" NO_STORE "Content-Length: 0\r\n\r\n");
 }
 
+/* The rate alone is half of the truth where the bucket holds more, or less, than its count. */
+static void test_a_refusal_names_a_capacity_that_is_not_the_count(void **state)
+{
+    static const struct {
+        const char *limit, *query, *promise;
+    } rows[] = {
+        {"10/s", "10/s", "10 per 1 s\""},
+        {"10/s capacity=10", "10/s+capacity%3d10", "10 per 1 s\""},
+        {"10/min burst=2.5", "10/min+burst%3d2.5", "10 per 1 min, at most 2.5 at once\""},
+        {"0.5/s", "0.5/s", "0.5 per 1 s, at most 1 at once\""},
+        {"bucket 1/5s capacity=9", "bucket+1/5s+capacity%3d9", "1 per 5 s, at most 9 at once\""},
+        {"queue 5/s capacity=2", "queue+5/s+capacity%3d2", "5 per 1 s, at most 2 in line\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char target[128];
+        char detail[128];
+        (void)snprintf(target, sizeof target, "/v1/check?key=a&limit=%s", rows[i].query);
+        (void)snprintf(detail, sizeof detail, "\"detail\":\"%s is limited to %s", rows[i].limit,
+                       rows[i].promise);
+        const char *reply;
+        do {
+            reply = get(target, "");
+        } while (status_of(reply) == 200);
+        assert_problem(reply, 429, detail);
+    }
+}
+
 static void test_check_refuses_by_429(void **state)
 {
     (void)state;
     assert_status(get("/v1/check?key=a&limit=10/10s+capacity%3d5&cost=5", ""), 200);
     const char *reply = get("/v1/check?key=a&limit=10/10s+capacity%3d5&cost=2", "");
     assert_problem(reply, 429,
-                   "\"detail\":\"10/10s capacity=5 is limited to 10 per 10 s\","
+                   "\"detail\":\"10/10s capacity=5 is limited to 10 per 10 s, at most 5 at once\","
                    "\"violated-policies\":[\"10/10s capacity=5\"],");
     assert_has(reply, "\r\nRetry-After: 2\r\nRateLimit-Policy: \"10/10s capacity=5\";q=5;w=5\r\n"
                       "RateLimit: \"10/10s capacity=5\";r=0;t=2\r\n" NO_STORE);
@@ -883,6 +911,7 @@ int main(void)
         TEST(test_a_full_table_is_503),
         TEST(test_check_allows_by_200),
         TEST(test_check_refuses_by_429),
+        TEST(test_a_refusal_names_a_capacity_that_is_not_the_count),
         TEST(test_check_refuses_by_the_status_that_was_chosen),
         TEST(test_check_takes_key_and_cost_from_headers),
         TEST(test_check_decodes_the_query),

@@ -170,28 +170,13 @@ static char *put_used(const struct weir_decision *decision, char *at)
     return put_literal(at, "\r\n");
 }
 
-/* Seconds as a decimal, exact: "0.78". */
-static char *put_seconds(char *at, uint64_t ns)
-{
-    at = put_u64(at, ns / NS_PER_S);
-    uint64_t rest = ns % NS_PER_S;
-    if (rest > 0) {
-        *at++ = '.';
-        for (uint64_t place = NS_PER_S / 10; rest > 0; place /= 10) {
-            *at++ = (char)('0' + rest / place);
-            rest %= place;
-        }
-    }
-    return at;
-}
-
 static char *put_rate_limited_for(const struct weir_decision *decision, char *at)
 {
     if (decision->verdict != WEIR_LIMITED) {
         return at;
     }
     at = put_literal(at, "X-Rate-Limited-For: ");
-    at = put_seconds(at, (uint64_t)decision->retry_after_ns);
+    at = put_decimal(at, (uint64_t)decision->retry_after_ns, NS_PER_S);
     return put_literal(at, "\r\n");
 }
 

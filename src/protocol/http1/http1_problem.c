@@ -97,16 +97,31 @@ char *http1_put_problem(const struct http1_task *task, char *at)
     return put_literal(at, "\"}\n");
 }
 
-/* "25/5s capacity=30" as "25 per 5 s". The text is a limit: it has been compiled. */
-static char *put_rate(char *at, struct bytes limit)
+/* What the limit holds, unless that is its count. */
+static char *put_capacity(char *at, const struct weir_limit *limit, struct bytes count)
 {
-    const char *text = limit.at;
-    const char *end = limit.at + limit.length;
+    char capacity[TEXT_U64_MAX + sizeof ".000001"];
+    size_t length = (size_t)(put_decimal(capacity, limit->capacity_micro, WEIR_UNIT) - capacity);
+    if (length == count.length && memcmp(capacity, count.at, length) == 0) {
+        return at;
+    }
+    at = put_literal(at, ", at most ");
+    at = put_bytes(at, capacity, length);
+    return put_text(at, limit->kind == WEIR_KIND_QUEUE ? " in line" : " at once");
+}
+
+/* "25/5s capacity=30" as "25 per 5 s, at most 30 at once". The text is that of the limit. */
+static char *put_promise(char *at, struct bytes words, const struct weir_limit *limit)
+{
+    const char *text = words.at;
+    const char *end = words.at + words.length;
     while (text < end && (*text < '0' || *text > '9')) { // the kind
         text++;
     }
+    struct bytes count = {text, 0};
     while (text < end && *text != '/') {
         *at++ = *text++;
+        count.length++;
     }
     at = put_literal(at, " per ");
     text++;
@@ -120,7 +135,7 @@ static char *put_rate(char *at, struct bytes limit)
     while (text < end && *text != ' ') {
         *at++ = *text++;
     }
-    return at;
+    return put_capacity(at, limit, count);
 }
 
 static char *put_key(char *at, struct bytes key)
@@ -130,20 +145,6 @@ static char *put_key(char *at, struct bytes key)
     return length < key.length ? put_literal(at, "...") : at;
 }
 
-static char *put_cost(char *at, uint64_t cost_micro)
-{
-    at = put_u64(at, cost_micro / WEIR_UNIT);
-    uint64_t rest = cost_micro % WEIR_UNIT;
-    if (rest > 0) {
-        *at++ = '.';
-        for (uint64_t place = WEIR_UNIT / 10; rest > 0; place /= 10) {
-            *at++ = (char)('0' + rest / place);
-            rest %= place;
-        }
-    }
-    return at;
-}
-
 /* The sentence that says what was refused, and the key where it may be said. */
 static char *put_detail(char *at, const struct http1_batch *batch,
                         const struct service_config *config, const struct http1_task *task)
@@ -151,7 +152,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     switch (batch->decisions[task->question].verdict) {
     case WEIR_NEVER:
         at = put_literal(at, "a cost of ");
-        at = put_cost(at, task->cost_micro);
+        at = put_decimal(at, task->cost_micro, WEIR_UNIT);
         at = put_literal(at, " is more than ");
         at = put_bytes(at, task->limit.at, task->limit.length);
         at = put_literal(at, " ever holds");
@@ -164,7 +165,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     case WEIR_LIMITED:
         at = put_bytes(at, task->limit.at, task->limit.length);
         at = put_literal(at, " is limited to ");
-        at = put_rate(at, task->limit);
+        at = put_promise(at, task->limit, &batch->rules[task->question].limit);
         break;
     }
     if (config->disclose_keys) {

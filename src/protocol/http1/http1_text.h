@@ -41,6 +41,21 @@ static inline char *put_u64(char *at, uint64_t value)
     return put_bytes(at, digits + sizeof digits - count, count);
 }
 
+/* value / scale, exactly: "0.78". `scale` is a power of ten. */
+static inline char *put_decimal(char *at, uint64_t value, uint64_t scale)
+{
+    at = put_u64(at, value / scale);
+    uint64_t rest = value % scale;
+    if (rest > 0) {
+        *at++ = '.';
+        for (uint64_t place = scale / 10; rest > 0; place /= 10) {
+            *at++ = (char)('0' + rest / place);
+            rest %= place;
+        }
+    }
+    return at;
+}
+
 static inline char *put_i64(char *at, int64_t value)
 {
     if (value < 0) {

@@ -119,16 +119,17 @@ def decision(reply):
 
 
 class WaitingServer(WeirServer):
-    """`weir serve --test-clock` at unix sockets, and at TCP for those who ask."""
+    """`weir serve --test-clock` at unix sockets, and at TCP for those who ask. By the real clock
+    with clock=()."""
 
-    def __init__(self, *arguments, threads=2, **options):
+    def __init__(self, *arguments, threads=2, clock=("--test-clock",), **options):
         self.folder = tempfile.mkdtemp(prefix="weir-")
         self.paths = {name: str(Path(self.folder) / name) for name in WAITERS}
         self.threads = threads
         self.probes, self.waiters = [], []
         for protocol, path in self.paths.items():
             arguments += f"--{protocol}", f"unix:{path}", f"--{protocol}", "127.0.0.1:0"
-        super().__init__("--test-clock", "--threads", threads, *arguments, **options)
+        super().__init__(*clock, "--threads", threads, *arguments, **options)
 
     def start(self):
         super().start()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from waiters import DAY_MS, StampedWaiter, WaitingServer
-from weirserver import WeirServer, wait_until
+from weirserver import DEADLINE_S, WeirServer, wait_until
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -229,6 +229,43 @@ def test_lines_of_different_buckets_do_not_hold_each_other_up(server):
         waiting[key] = server.join(key, f"1/{seconds}s")
     server.advance(S)
     assert list(answers(waiting)) == ["quick"]
+
+
+# ---- from one worker to another ----
+
+
+def test_who_changes_a_bucket_brings_the_answer_to_other_workers(server):
+    """Nothing else happens at the worker whose connection is answered: it is woken for that."""
+    for change in (["REFUND", "a", "1/h"], ["RESET", "a", "1/h"], ["CLOCK", "ADVANCE", 3600 * S]):
+        server.ask("WEIR.RESET", "a", "1/h")
+        server.take("a", "1/h")
+        for waiter in [server.join("a", "1/h") for _ in range(4)]:
+            server.ask(f"WEIR.{change[0]}", *change[1:])
+            assert waiter.answer(within_s=DEADLINE_S).verdict == 0
+
+
+def test_who_leaves_lets_those_behind_go_at_other_workers(server):
+    limit = "1/h capacity=5"
+    for key in range(6):
+        server.take(key, limit, 3)
+        large = server.join(key, limit, cost=4)
+        small = [server.join(key, limit) for _ in range(2)]
+        large.close()
+        assert [waiter.answer(within_s=DEADLINE_S).verdict for waiter in small] == [0, 0]
+
+
+def test_a_timer_is_set_by_whoever_makes_somebody_the_first():
+    """By the real clock. The first one's worker is not that of the next one, nor of who leaves."""
+    with WaitingServer(threads=3, clock=()) as server:
+        for limit in ("50/s capacity=1", "queue 50/s capacity=20", "queue 50/s first=now"):
+            server.take(limit, limit)
+            waiters = [server.connect() for _ in range(9)]
+            for waiter in waiters:
+                waiter.ask(limit, limit, DAY_MS)
+                server.settle()
+            waiters.pop(4).close()
+            waiters.pop(0).close()
+            assert [waiter.answer(within_s=DEADLINE_S).verdict for waiter in waiters] == [0] * 7
 
 
 # ---- deadlines and bounds ----

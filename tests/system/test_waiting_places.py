@@ -3,12 +3,16 @@
 import itertools
 import os
 import random
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from line_model import LineModel
 from line_play import LinePlay
+from test_server import metric
 from waiters import WaitingServer
+from weirserver import DEADLINE_S, wait_until
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -123,6 +127,46 @@ def wander(server, seed, steps):
 def test_random_lines_are_those_of_the_reference(server):
     for seed in range(100):
         wander(server, seed, 40)
+
+
+# ---- all at once ----
+
+RATE = 300  # per second
+CROWDED = {"bucket": f"{RATE}/s capacity=5", "queue": f"queue {RATE}/s capacity=40"}
+
+
+def come_and_go(server, limit, source, until):
+    """One client after another, by the real clock: how much was let in, and who was not answered."""
+    allowed = 0
+    while time.monotonic() < until:
+        waiter = server.connect(source.choice(["resp", "http"]))
+        cost = source.choice([1, 1, 2, 5])
+        waiter.ask("crowd", limit, source.choice([0, 1, 20, 60_000]), cost)
+        if source.random() < 0.4:
+            answer = waiter.answer(within_s=source.choice([0, 0.001, 0.02]))
+        else:
+            answer = waiter.answer(within_s=DEADLINE_S)
+            assert answer is not None
+        allowed += cost if answer is not None and answer.verdict == 0 else 0
+        if source.random() < 0.2:
+            waiter.socket.shutdown(socket.SHUT_WR)
+        waiter.close()
+    return allowed
+
+
+@pytest.mark.parametrize("kind", CROWDED)
+def test_many_who_come_and_go_at_once(kind):
+    """Everybody who stays is answered, no more than the rate passes, and nothing is left of them."""
+    limit = CROWDED[kind]
+    with WaitingServer(threads=4, clock=()) as server, ThreadPoolExecutor(12) as pool:
+        began = time.monotonic()
+        sources = [random.Random(seed) for seed in range(12)]
+        crowd = [pool.submit(come_and_go, server, limit, one, began + 1.5) for one in sources]
+        allowed = sum(one.result() for one in crowd)
+        assert 0 < allowed <= 40 + RATE * (time.monotonic() - began)
+        wait_until(lambda: metric(server, "weir_waiting") == 0, "all to be gone")
+        assert metric(server, "weir_lines") == 0
+        wait_until(lambda: server.take("crowd", limit).verdict == 0, "the bucket to drain")
 
 
 @pytest.mark.soak

@@ -36,6 +36,13 @@ def switches(pid):
     return count
 
 
+def busy_s(pid):
+    """How much processor time it has used."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def crowd(server, count):
     """So many connections that are idle."""
     clients = [server.client() for _ in range(count)]
@@ -46,10 +53,11 @@ def crowd(server, count):
     return clients
 
 
-def stand(server, clients, question):
-    """All of them stand in line: question(i) is what the i-th one asks."""
+def stand(server, clients, question, behind=b""):
+    """All of them stand in line: question(i) is what the i-th one asks, and `behind` follows."""
     for i, client in enumerate(clients):
-        client.socket.sendall(RespClient.encode("WEIR.TAKE", *question(i), "WAIT", DAY_MS))
+        wait = RespClient.encode("WEIR.TAKE", *question(i), "WAIT", DAY_MS)
+        client.socket.sendall(wait + behind)
     wait_until(lambda: metric(server, "weir_waiting") == len(clients), "all to stand in line")
 
 
@@ -61,7 +69,8 @@ def leave(server, clients):
 
 @pytest.mark.slow
 def test_nobody_wakes_before_anybody_s_turn_comes(many):
-    """The next ones are due in 20 s: of one long line, and of a thousand short ones."""
+    """The next ones are due in 20 s: of one long line, and of a thousand short ones. All of them have
+    asked for more behind their wait."""
 
     def question(i):
         return ("long", "queue 1/20s capacity=4000") if i < 4000 else (f"{i % 1000}", "1/20s")
@@ -70,12 +79,13 @@ def test_nobody_wakes_before_anybody_s_turn_comes(many):
         clients = crowd(server, many)
         for i in range(1000):
             server.command("WEIR.TAKE", f"{i}", "1/20s")
-        stand(server, clients, question)
-        before = switches(server.pid)
+        stand(server, clients, question, b"PING\r\n")
+        switches_before, busy_before_s = switches(server.pid), busy_s(server.pid)
         select.select([], [], [], 2)  # what is counted is what happens in a time
-        woken = switches(server.pid) - before
+        woken, was_busy_s = switches(server.pid) - switches_before, busy_s(server.pid) - busy_before_s
         leave(server, clients)
     assert woken < 2 * 5
+    assert was_busy_s < 0.1
 
 
 @pytest.mark.slow

@@ -4,10 +4,11 @@
 #     scripts/mutants.sh [NAME...]      all of tests/mutants/, or those whose names begin so
 #
 # A mutant is a patch whose first line says what it breaks and ends "Caught by TEST, TEST." (names of
-# ctest). It is applied to a copy of the sources in build/mutants, never to the working tree. It counts
+# ctest; system.x is tests/system/test_x.py). It is applied to a copy of the sources in build/mutants, never to the working tree. It counts
 # as caught if it builds and one of its tests fails. The exit code is 0 if all are caught.
 # Those of the table (table_*) are left to tests/concurrency/mutants.sh, which comes last.
 . "$(dirname "$0")/lib.sh"
+. scripts/test_packages.sh
 unset CI # an unused variable must not stop a mutant
 need_build_tools
 pkg-config --exists cmocka || install_packages libcmocka-dev
@@ -26,6 +27,7 @@ target_of() {
     case $1 in
         unit.*) say "test_${1#unit.}" ;;
         conformance.*) say run_vectors ;;
+        system.*) say weir ;;
         *.*) say "${1//./_}" ;;
         *) say "$1" ;;
     esac
@@ -33,12 +35,26 @@ target_of() {
 
 targets_of() { for test in "$@"; do target_of "$test"; done | sort -u; }
 
+# in_ctest NAMES: "|unit.bucket|explore"; in_pytest FILE...: what is slow, or long, is left out.
+in_ctest() {
+    ctest --test-dir "$BUILT" -R "^(${1:1})\$" --timeout 300 --stop-on-failure --no-tests=error
+}
+in_pytest() {
+    WEIR_PRESET=dev WEIR_BINARY=$BUILT/weir PYTHONPYCACHEPREFIX=$PWD/build/pycache timeout 300 \
+        build/venv/bin/python -m pytest -c tests/pytest.ini -q -x -m 'not slow and not soak' "$@"
+}
+
 # run_tests TEST...: true if all pass; also if the mutant makes them hang, they fail.
 run_tests() {
-    local names
-    names=$(printf '|%s' "$@")
-    ctest --test-dir "$BUILT" -R "^(${names:1})\$" --timeout 300 --stop-on-failure \
-        --no-tests=error >>"$LOG" 2>&1
+    local test names='' files=()
+    for test in "$@"; do
+        case $test in
+            system.*) files+=("tests/system/test_${test#system.}.py") ;;
+            *) names+="|$test" ;;
+        esac
+    done
+    { [ -z "$names" ] || in_ctest "$names" >>"$LOG" 2>&1; } \
+        && { [ ${#files[@]} = 0 ] || in_pytest "${files[@]}" >>"$LOG" 2>&1; }
 }
 
 # build_tests TEST...
@@ -89,6 +105,9 @@ mapfile -t patches < <(chosen "$@")
 say "${#patches[@]} mutants; first the tests without any, which must pass"
 copy_sources
 mapfile -t all_tests < <(for patch in "${patches[@]}"; do tests_of "$patch" | xargs -n 1; done | sort -u)
+case " ${all_tests[*]}" in
+    *" system."*) unless_stamped python fetch_python tests/requirements.lock || fail "no pytest" ;;
+esac
 build_tests "${all_tests[@]}" || fail "the tests do not build (see $LOG)"
 run_tests "${all_tests[@]}" || fail "the tests fail without any mutant (see $LOG)"
 

@@ -34,8 +34,9 @@ extern "C" {
 #endif
 
 /*   empty_at_ns  the moment at which the bucket is empty, whole nanoseconds
- *   word         from the least bit: 40 bits of remainder in denominator-ths of a nanosecond,
- *                or what else the limit's kind counts, 16 owner bits and 8 flags that belong to the store */
+ *   word         from the least bit: 40 bits of remainder in denominator-ths of a nanosecond, or
+ *                what else the limit's kind counts, 16 owner bits and 8 flags that belong to the
+ *                store */
 struct weir_bucket {
     uint64_t empty_at_ns;
     uint64_t word;

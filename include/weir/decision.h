@@ -39,7 +39,8 @@ enum weir_verdict {
  *   remaining       floor of capacity - level, in whole units, 0 .. capacity
  *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; -1: none
  *   reset_after_ns  the smallest wait after which the bucket is empty; -1: not known
- *   delay_ns        how long an admitted take has to wait before it may go: 0 but for kind `queue` */
+ *   delay_ns        how long an admitted take has to wait before it may go: 0 but for kind
+ *                   `queue` */
 struct weir_decision {
     enum weir_verdict verdict;
     uint64_t capacity;

@@ -18,15 +18,16 @@
  *     COUNT   0.000001 .. 10^12, at most six places after the point
  *     N       1 or more, whole; UNIT one of ns us ms s min h d w; N UNIT at most 100 years
  *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias
- *     W       how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX; WEIR_WAITING unless said,
- *             and for a queue as many as it has places
- *     first   whether the first in an empty queue goes after one interval, or now: then C wait beside it
+ *     W       how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX; WEIR_WAITING unless
+ *             said, and for a queue as many as it has places
+ *     first   whether the first in an empty queue goes after one interval, or now: then C wait
+ *             beside it
  *     on_full what to answer when the table is full of live buckets and this key has none
  *
- * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time to its
- * own egress, and one egress follows another by exactly what its cost takes to drain. Stepped is a bucket that drains COUNT
- * at the end of each whole period since the first charge of an empty one, and nothing in between; its COUNT
- * is at most WEIR_DENOMINATOR_MAX millionths.
+ * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time
+ * to its own egress, and one egress follows another by exactly what its cost takes to drain.
+ * Stepped is a bucket that drains COUNT at the end of each whole period since the first charge of
+ * an empty one, and nothing in between; its COUNT is at most WEIR_DENOMINATOR_MAX millionths.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */

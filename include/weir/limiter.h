@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A limiter: many buckets by key, in bounded memory, shared by all threads of a process; or in a file,
- * shared by all processes of a host.
+ * A limiter: many buckets by key, in bounded memory, shared by all threads of a process; or in a
+ * file, shared by all processes of a host.
  *
  *     struct weir_limiter *limiter;
  *     struct weir_rule rule;
@@ -40,32 +40,36 @@ extern "C" {
 struct weir_limiter;
 
 /* All zeroes is a good configuration.
- *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES, for a file
- *                 what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to whole stripes.
- *                 An idle limiter is small; from 64 MiB on private memory comes in huge pages of 2 MiB
- *                 where the kernel has them, so that about a thousand keys touch most of it.
- *   waiting_max   how many may stand in line at once, in all lines together; 0 means WEIR_WAITING_ALL
+ *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES, for a
+ *                 file what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to
+ *                 whole stripes. An idle limiter is small; from 64 MiB on private memory comes in
+ *                 huge pages of 2 MiB where the kernel has them, so that about a thousand keys
+ *                 touch most of it.
+ *   waiting_max   how many may stand in line at once, in all lines together; 0 means
+ *                 WEIR_WAITING_ALL
  *   seed          of the keyed hash; all zeroes means one from the operating system. Give one only
- *                 for tests: whoever knows it can make keys collide. A file keeps the one it was made
- *                 with.
+ *                 for tests: whoever knows it can make keys collide. A file keeps the one it was
+ *                 made with.
  *   store         where the buckets live, a URL; NULL means "memory:". Read during the call only.
- *       memory:              private to this process. After fork() the child must not use it: there every
- *                            decision is WEIR_FAILED, and weir_limiter_status() says what to open instead
+ *       memory:              private to this process. After fork() the child must not use it: there
+ *                            every decision is WEIR_FAILED, and weir_limiter_status() says what to
+ *                            open instead
  *       memory:?shared=yes   shared with the processes that this one forks after opening it
- *       file:/path           shared by all processes that open it, and there when they have ended and when
- *                            the machine has started anew. The file is made if there is none, with all
- *                            of its space. %XX in the path is a byte.
+ *       file:/path           shared by all processes that open it, and there when they have ended
+ *                            and when the machine has started anew. The file is made if there is
+ *                            none, with all of its space. %XX in the path is a byte.
  *       options              ?name=value, further ones after &. size=64M is for memory_bytes 0. For
- *                            a file: mode=0660, of a new one, shares it with a group (0600 unless said);
- *                            flush=10s writes it to its disk so often, see below
- *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of the
- *                 caller's, or for its own, and refuses the other kind.
+ *                            a file: mode=0660, of a new one, shares it with a group (0600 unless
+ *                            said); flush=10s writes it to its disk so often, see below
+ *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of
+ *                 the caller's, or for its own, and refuses the other kind.
  *
- * A file must be on a disk of this host: NFS and its like are refused. Whoever may write it can make
- * those who have it open crash, or worse: share it with whom you trust. Who cuts it short while it is
- * open causes a SIGBUS in all processes that use it, as with every mapped file.
- * The kernel writes it to the disk within about half a minute; what a loss of power takes is at most what
- * was charged since then. With flush=10s one take every 10 s waits until all of it is on the disk. */
+ * A file must be on a disk of this host: NFS and its like are refused. Whoever may write it can
+ * make those who have it open crash, or worse: share it with whom you trust. Who cuts it short
+ * while it is open causes a SIGBUS in all processes that use it, as with every mapped file.
+ * The kernel writes it to the disk within about half a minute; what a loss of power takes is at
+ * most what was charged since then. With flush=10s one take every 10 s waits until all of it is on
+ * the disk. */
 struct weir_limiter_config {
     uint64_t memory_bytes;
     uint64_t waiting_max;
@@ -78,8 +82,8 @@ struct weir_limiter_config {
  *   WEIR_OK          *limiter is yours; weir_limiter_close() releases it
  *   WEIR_E_SYNTAX    `store` is no URL; error->offset says where
  *   WEIR_E_RANGE     memory_bytes is outside WEIR_MEMORY_BYTES_MIN .. _MAX
- *   WEIR_E_FILE      the file is not a weir's, or of another version, size or kind, cut short, damaged,
- *                    on a file system that hosts share, or can be written by everybody
+ *   WEIR_E_FILE      the file is not a weir's, or of another version, size or kind, cut short,
+ *                    damaged, on a file system that hosts share, or can be written by everybody
  *   WEIR_E_NO_MEMORY the mapping was refused
  *   WEIR_E_SYSTEM    no random seed; the file cannot be opened or made; errno is in the message
  * On failure *limiter is NULL and no file has been made. `error` may be NULL. Thread-safe. */
@@ -87,11 +91,12 @@ WEIR_MUST_USE enum weir_status weir_limiter_open(struct weir_limiter **limiter,
                                                  const struct weir_limiter_config *config,
                                                  struct weir_error *error);
 
-/* WEIR_OK, or why every decision of this limiter fails in this process: WEIR_E_FORKED. Thread-safe. */
+/* WEIR_OK, or why every decision of this limiter fails in this process: WEIR_E_FORKED.
+ * Thread-safe. */
 enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error);
 
-/* What time it is for the limiter's buckets, in nanoseconds: weir_clock_now_ns() in memory; in a file the
- * time since it was made, about, that goes on across reboots. Thread-safe. */
+/* What time it is for the limiter's buckets, in nanoseconds: weir_clock_now_ns() in memory; in a
+ * file the time since it was made, about, that goes on across reboots. Thread-safe. */
 uint64_t weir_limiter_now_ns(const struct weir_limiter *limiter);
 
 /* Releases everything; no other call may be running. NULL is fine. */
@@ -110,7 +115,8 @@ void weir_rule_init(struct weir_rule *rule, const struct weir_limiter *limiter,
                     const struct weir_limit *limit);
 
 /* As weir_rule_init(), but the bucket's identity is (`name`, key) instead of (numbers, key): it
- * keeps its time until empty when the numbers change. `name` is any bytes, for example "throttle". */
+ * keeps its time until empty when the numbers change. `name` is any bytes, for example
+ * "throttle". */
 void weir_rule_init_named(struct weir_rule *rule, const struct weir_limiter *limiter,
                           const struct weir_limit *limit, const void *name, size_t name_len);
 
@@ -125,7 +131,8 @@ enum weir_operation { WEIR_TAKE = 0, WEIR_CAN_TAKE, WEIR_FILL, WEIR_REFUND, WEIR
  *   amount       fill: the spill; show: the level; otherwise 0
  *   full         fill: whether the bucket is full at this instant
  *   existed      reset: whether there was a live bucket (a level above zero); show: the same
- *   empty_at_ns  show: the store's moment at which the bucket is empty, rounded up; 0 if not live */
+ *   empty_at_ns  show: the store's moment at which the bucket is empty, rounded up; 0 if not
+ *                live */
 struct weir_detail {
     struct weir_amount amount;
     uint64_t empty_at_ns;
@@ -135,8 +142,8 @@ struct weir_detail {
 
 /* One question. The limiter only reads it, and only during the call.
  *   key         any bytes, 0 or more: the empty key is a key like any other
- *   cost_micro  millionths of a unit; above WEIR_COST_MAX it exceeds every capacity. Show and reset do
- *               not look at it
+ *   cost_micro  millionths of a unit; above WEIR_COST_MAX it exceeds every capacity. Show and reset
+ *               do not look at it
  *   detail      filled if not NULL */
 struct weir_request {
     const struct weir_rule *rule;
@@ -149,15 +156,15 @@ struct weir_request {
 
 /* Decides `count` requests in order, as if one by one, all at one reading of the clock: the fast
  * way, because the memory of all of them is fetched at once (32 or more are best).
- * Thread-safe: each decision is linearizable, among all processes that share the store. Never allocates;
- * a take of a bucket that exists never locks and makes no system call, a new bucket locks one stripe of the
- * table for an instant. A process that dies at any point of it leaves every bucket right, at worst
- * with this cost charged, and nobody waiting. */
+ * Thread-safe: each decision is linearizable, among all processes that share the store. Never
+ * allocates; a take of a bucket that exists never locks and makes no system call, a new bucket
+ * locks one stripe of the table for an instant. A process that dies at any point of it leaves every
+ * bucket right, at worst with this cost charged, and nobody waiting. */
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count);
 
-/* The same at `now_ns`: of the caller's own clock, or of weir_limiter_now_ns(). One limiter lives by one
- * clock, one file too: do not mix. */
+/* The same at `now_ns`: of the caller's own clock, or of weir_limiter_now_ns(). One limiter lives
+ * by one clock, one file too: do not mix. */
 void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns);
 
@@ -173,15 +180,15 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns);
 
-/* Takes, and where that would be refused waits in line until it fits, or until `timeout_ns` have passed.
- * First come, first served, among all threads that wait for one bucket; while they do, nobody else's take
- * passes them. Returns at once if the wait would be in vain: the verdict is then limited, and
- * retry_after_ns says after which time this same call would be let in; never, also where even an empty
- * queue would take longer than the timeout; or error (on_full).
+/* Takes, and where that would be refused waits in line until it fits, or until `timeout_ns` have
+ * passed. First come, first served, among all threads that wait for one bucket; while they do,
+ * nobody else's take passes them. Returns at once if the wait would be in vain: the verdict is then
+ * limited, and retry_after_ns says after which time this same call would be let in; never, also
+ * where even an empty queue would take longer than the timeout; or error (on_full).
  * A store that processes share keeps no lines: there the verdict is error.
  * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
- * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile. Not a
- * point of cancellation: pthread_cancel() comes too late. */
+ * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.
+ * Not a point of cancellation: pthread_cancel() comes too late. */
 struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t timeout_ns);

@@ -7,18 +7,19 @@
  *         ...                                  // decided at once
  *     }                                        // otherwise ops->answer() brings the decision
  *
- * A line belongs to one bucket. Its first waiter is the head: nobody is served before it, so a large cost
- * is not overtaken by small ones, nor by those who do not wait (the store sees to that: line_keeper).
- * Only the head is looked at when time passes, so serving it costs no scan of the line.
+ * A line belongs to one bucket. Its first waiter is the head: nobody is served before it, so a
+ * large cost is not overtaken by small ones, nor by those who do not wait (the store sees to that:
+ * line_keeper). Only the head is looked at when time passes, so serving it costs no scan of the
+ * line.
  *
- * Two ways to wait. For a bucket the head takes as soon as its cost fits, and several may fit at once. In
- * a queue the bucket itself is the line: everybody is charged when he joins, and served at his egress.
- * There, one who is served late by no more than WEIR_JITTER_NS changes nothing for the others; later than
- * that, the line goes on from now at its rate, and nothing is caught up.
+ * Two ways to wait. For a bucket the head takes as soon as its cost fits, and several may fit at
+ * once. In a queue the bucket itself is the line: everybody is charged when he joins, and served at
+ * his egress. There, one who is served late by no more than WEIR_JITTER_NS changes nothing for the
+ * others; later than that, the line goes on from now at its rate, and nothing is caught up.
  *
- * One mutex for all lines of a limiter. To wait is to be slow already, and what is done under it is short:
- * no system call but a timer's, no allocation but a line's. Waiters belong to the caller, who also keeps
- * their time: schedule() says when to call, and lines_call() is that call. */
+ * One mutex for all lines of a limiter. To wait is to be slow already, and what is done under it is
+ * short: no system call but a timer's, no allocation but a line's. Waiters belong to the caller,
+ * who also keeps their time: schedule() says when to call, and lines_call() is that call. */
 #ifndef WEIR_LIMITER_LINES_H
 #define WEIR_LIMITER_LINES_H
 
@@ -41,8 +42,8 @@ struct waiter;
 struct waiter_ops {
     /* See to it that lines_call() comes at `due_ns`, and no longer when it was wanted before. */
     void (*schedule)(struct waiter *waiter, uint64_t due_ns);
-    /* It stands in line no more, and this is why: allowed, limited at its deadline. The waiter may be
-     * used again as soon as the lock is released. */
+    /* It stands in line no more, and this is why: allowed, limited at its deadline. The waiter may
+     * be used again as soon as the lock is released. */
     void (*answer)(struct waiter *waiter, const struct weir_decision *decision);
 };
 
@@ -72,23 +73,24 @@ struct lines_stats {
     uint64_t full_count;    /* not let in: too many stand there */
 };
 
-/* Keeps the lines of this store from now on. At most `waiting_max` wait at once. NULL if there is no
- * memory. */
+/* Keeps the lines of this store from now on. At most `waiting_max` wait at once. NULL if there is
+ * no memory. */
 struct lines *lines_open(struct store *store, uint64_t waiting_max);
 
 /* Nobody waits any longer, and no other call is running. NULL is fine. */
 void lines_close(struct lines *lines);
 
-/* A take that waits up to `wait_ns` (1 .. LINES_WAIT_NS_MAX) for its turn. False: *decision is the answer. True: the
- * waiter stands in line until it is answered or leaves; the request is no longer needed.
- * Refused at once is who could not be served by then, or would be one too many; retry_after_ns then says
- * after which time this same call, alone, would not be. Where even an empty queue lets it go only after
- * its wait, no time would do: the verdict is never. */
+/* A take that waits up to `wait_ns` (1 .. LINES_WAIT_NS_MAX) for its turn. False: *decision is the
+ * answer. True: the waiter stands in line until it is answered or leaves; the request is no longer
+ * needed.
+ * Refused at once is who could not be served by then, or would be one too many; retry_after_ns then
+ * says after which time this same call, alone, would not be. Where even an empty queue lets it go
+ * only after its wait, no time would do: the verdict is never. */
 bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
                 uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decision);
 
-/* Gives the place back: those behind move up. False if the waiter stood in no line any longer, for it was
- * answered; the owner then has the decision. */
+/* Gives the place back: those behind move up. False if the waiter stood in no line any longer, for
+ * it was answered; the owner then has the decision. */
 bool lines_leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns);
 
 /* The time that schedule() named has come. Under the lock. */

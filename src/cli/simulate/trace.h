@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is remembered of a recording, to draw it afterwards. Memory is bounded however long it is:
- * few arrivals of a single key are kept as they are, and are drawn exactly. Of all others there is one
- * row of bins over time, which become twice as wide whenever they do not reach any more. */
+ * few arrivals of a single key are kept as they are, and are drawn exactly. Of all others there is
+ * one row of bins over time, which become twice as wide whenever they do not reach any more. */
 #ifndef WEIR_CLI_SIMULATE_TRACE_H
 #define WEIR_CLI_SIMULATE_TRACE_H
 
@@ -38,7 +38,8 @@ static inline bool recording_is_exact(const struct recording *recording)
     return recording->count <= KEPT_COUNT_MAX && !recording->has_keys;
 }
 
-/* What happened in a stretch of time: arrivals, or what leaves a queue. Levels are of use where all arrivals are of one key.
+/* What happened in a stretch of time: arrivals, or what leaves a queue. Levels are of use where all
+ * arrivals are of one key.
  *   peak               the highest level
  *   level, drained_ns  the last level, and when it will have drained; else 0 */
 struct bin {
@@ -47,9 +48,9 @@ struct bin {
     double level, peak;
 };
 
-/* A bin covers unit_ns * 2^shift nanoseconds, where the unit is what the recording's times are whole
- * multiples of: otherwise a log of whole seconds would have three of them in some bins and two in
- * others. All zeroes but origin and unit is empty. */
+/* A bin covers unit_ns * 2^shift nanoseconds, where the unit is what the recording's times are
+ * whole multiples of: otherwise a log of whole seconds would have three of them in some bins and
+ * two in others. All zeroes but origin and unit is empty. */
 struct bins {
     uint64_t origin_ns;
     uint64_t unit_ns;

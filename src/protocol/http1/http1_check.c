@@ -7,8 +7,9 @@
  *     /v1/check?key=login:alice&limit=queue 10/s&wait_ms=500
  *
  * The key and the cost may come in X-Weir-Key and X-Weir-Cost instead; the query wins, since what
- * the operator wrote there no client can change. The limit and how long to wait come from the query only. Whatever
- * follows `rest=` is not read: room for proxies that append the client's own target (Envoy). */
+ * the operator wrote there no client can change. The limit and how long to wait come from the query
+ * only. Whatever follows `rest=` is not read: room for proxies that append the client's own target
+ * (Envoy). */
 #include <string.h>
 
 #include "protocol/http1/http1_batch.h"

@@ -27,10 +27,13 @@ struct place {
     uint64_t deadline_ns;
 };
 
+/*   charged  of a stepped limit: since `began`, in millionths. Its spans are millionths too */
 struct paper {
-    bool is_queue, is_first_now;
+    bool is_queue, is_first_now, is_stepped;
     int128 denominator, scale, full;
     int128 moment;
+    int128 step, period_ns, capacity;
+    int128 charged, began_ns;
     int count;
     struct place places[PEOPLE_MAX];
     bool has_expired; // somebody has, lately
@@ -63,6 +66,60 @@ static int128 later_of(int128 a, int128 b)
     return a > b ? a : b;
 }
 
+/* Of a stepped limit: what is left of what was charged, after so many whole periods. */
+static int128 stepped_level(const struct paper *paper, uint64_t now_ns)
+{
+    int128 age_ns = (int128)now_ns - paper->began_ns;
+    int128 ended = age_ns >= 0 ? age_ns / paper->period_ns
+                               : -((-age_ns + paper->period_ns - 1) / paper->period_ns);
+    return later_of(0, paper->charged - ended * paper->step);
+}
+
+static int128 div_ceil(int128 a, int128 b)
+{
+    return a > 0 ? (a + b - 1) / b : 0;
+}
+
+static bool fits(const struct paper *paper, int128 span, uint64_t now_ns)
+{
+    int128 now = parts_of(paper, now_ns);
+    return paper->is_stepped ? stepped_level(paper, now_ns) + span <= paper->capacity
+                             : later_of(paper->moment, now) + span <= now + paper->full;
+}
+
+static void charge(struct paper *paper, int128 span, uint64_t now_ns)
+{
+    if (!paper->is_stepped) {
+        paper->moment = later_of(paper->moment, parts_of(paper, now_ns)) + span;
+        return;
+    }
+    if (stepped_level(paper, now_ns) == 0) {
+        paper->charged = 0;
+        paper->began_ns = now_ns;
+    }
+    paper->charged += span;
+}
+
+/* The earliest reading at which a take of a bucket fits; it may have been long ago. */
+static int128 due_of(const struct paper *paper, int128 span)
+{
+    if (paper->is_stepped) {
+        int128 periods = div_ceil(paper->charged + span - paper->capacity, paper->step);
+        return paper->began_ns + periods * paper->period_ns;
+    }
+    return ceil_ns(paper, paper->moment + span - paper->full);
+}
+
+/* How long until it is empty. */
+static int128 empty_after(const struct paper *paper, uint64_t now_ns)
+{
+    if (!paper->is_stepped) {
+        return later_of(0, ceil_ns(paper, paper->moment - parts_of(paper, now_ns)));
+    }
+    int128 periods = div_ceil(paper->charged, paper->step);
+    return later_of(0, paper->began_ns + periods * paper->period_ns - now_ns);
+}
+
 static int128 egress_of(const struct paper *paper, const struct place *place)
 {
     return paper->is_first_now ? place->begin : place->begin + place->span;
@@ -91,8 +148,8 @@ static void settle(struct paper *paper, uint64_t now_ns, struct told *all)
     while (paper->count > 0) {
         struct place *first = &paper->places[0];
         int128 now = parts_of(paper, now_ns);
-        if (!paper->is_queue && later_of(paper->moment, now) + first->span <= now + paper->full) {
-            paper->moment = later_of(paper->moment, now) + first->span;
+        if (!paper->is_queue && fits(paper, first->span, now_ns)) {
+            charge(paper, first->span, now_ns);
         } else if (!paper->is_queue && now_ns >= first->deadline_ns) {
             expire_place(paper, 0, now_ns, all);
             continue;
@@ -141,9 +198,9 @@ static uint64_t next_event(const struct paper *paper)
     }
     if (paper->count > 0) {
         const struct place *first = &paper->places[0];
-        int128 due =
-            paper->is_queue ? egress_of(paper, first) : paper->moment + first->span - paper->full;
-        next = ceil_ns(paper, due) < next ? ceil_ns(paper, due) : next;
+        int128 due_ns =
+            paper->is_queue ? ceil_ns(paper, egress_of(paper, first)) : due_of(paper, first->span);
+        next = due_ns < next ? due_ns : next;
     }
     return (uint64_t)next;
 }
@@ -190,8 +247,7 @@ static uint64_t pass_after(const struct paper *paper, int128 span, uint64_t now_
         then_ns = next_ns > then_ns ? next_ns : then_ns;
         look(&ahead, then_ns, NULL);
     }
-    int128 start = later_of(ahead.moment, parts_of(paper, then_ns));
-    int128 fits_ns = ceil_ns(paper, start + span - paper->full);
+    int128 fits_ns = due_of(&ahead, span);
     then_ns = fits_ns > then_ns ? (uint64_t)fits_ns : then_ns;
     *is_enough = ahead.has_expired;
     return then_ns - now_ns;
@@ -214,9 +270,10 @@ static void expire_place(struct paper *paper, int i, uint64_t now_ns, struct tol
 static bool take_on_paper(struct paper *paper, int128 span, uint64_t now_ns, struct told *all)
 {
     settle(paper, now_ns, all);
-    int128 now = parts_of(paper, now_ns);
-    bool passes = paper->count == 0 && later_of(paper->moment, now) + span <= now + paper->full;
-    paper->moment = passes ? later_of(paper->moment, now) + span : paper->moment;
+    bool passes = paper->count == 0 && fits(paper, span, now_ns);
+    if (passes) {
+        charge(paper, span, now_ns);
+    }
     return passes;
 }
 
@@ -225,21 +282,20 @@ enum joined { REFUSED, SERVED, STANDS, NEVER };
 /* When a take fits into a bucket, behind all who wait for it: each at a reading, as soon as it fits. */
 static int128 due_behind(const struct paper *paper, int128 span)
 {
-    int128 moment = paper->moment;
+    struct paper ahead = *paper;
+    int128 at_ns = 0;
     for (int i = 0; i < paper->count; i++) {
-        int128 due_ns = ceil_ns(paper, moment + paper->places[i].span - paper->full);
-        moment = later_of(moment, due_ns * paper->denominator) + paper->places[i].span;
+        at_ns = later_of(at_ns, due_of(&ahead, paper->places[i].span));
+        charge(&ahead, paper->places[i].span, (uint64_t)at_ns);
     }
-    return ceil_ns(paper, moment + span - paper->full);
+    return later_of(at_ns, due_of(&ahead, span));
 }
 
 static enum joined join_bucket(struct paper *paper, struct place place, bool has_place,
                                uint64_t now_ns)
 {
-    int128 now = parts_of(paper, now_ns);
-    int128 after = later_of(paper->moment, now) + place.span;
-    if (paper->count == 0 && after <= now + paper->full) {
-        paper->moment = after;
+    if (paper->count == 0 && fits(paper, place.span, now_ns)) {
+        charge(paper, place.span, now_ns);
         return SERVED;
     }
     if (!has_place || due_behind(paper, place.span) > (int128)place.deadline_ns) {
@@ -282,10 +338,12 @@ static enum joined join_on_paper(struct paper *paper, struct place place, int wa
 static void fill_on_paper(struct paper *paper, int128 span, uint64_t now_ns)
 {
     int128 now = parts_of(paper, now_ns);
-    int128 start = later_of(paper->moment, now);
     settle(paper, now_ns, told);
-    start = later_of(paper->moment, now);
-    if (span > 0 && start < now + paper->full) {
+    int128 start = later_of(paper->moment, now);
+    int128 room = paper->is_stepped ? paper->capacity - stepped_level(paper, now_ns) : 0;
+    if (span > 0 && room > 0) {
+        charge(paper, span < room ? span : room, now_ns);
+    } else if (span > 0 && !paper->is_stepped && start < now + paper->full) {
         int128 latest = now + paper->full;
         paper->moment = start + span < latest ? start + span : latest;
     }
@@ -297,7 +355,13 @@ static void refund_on_paper(struct paper *paper, int128 span, uint64_t now_ns)
 {
     int128 now = parts_of(paper, now_ns);
     settle(paper, now_ns, told);
-    if (span > 0 && paper->moment > now && !(paper->is_queue && paper->count > 0)) {
+    int128 level = paper->is_stepped ? stepped_level(paper, now_ns) : 0;
+    if (level > 0 && span >= level) {
+        paper->charged = 0;
+        paper->began_ns = now_ns;
+    } else if (level > 0) {
+        paper->charged -= span;
+    } else if (span > 0 && paper->moment > now && !(paper->is_queue && paper->count > 0)) {
         paper->moment = later_of(paper->moment - span, now);
     }
     settle(paper, now_ns, told);
@@ -347,9 +411,11 @@ static uint64_t random_below(uint64_t count)
 static void show_paper(const struct paper *paper, uint64_t now_ns)
 {
     print_error("%s%s, full in %lld ns, %lld-ths; at %llu, empty %+lld ns, %d wait\n",
-                paper->is_queue ? "queue" : "bucket", paper->is_first_now ? " first=now" : "",
-                (long long)ceil_ns(paper, paper->full), (long long)paper->denominator,
-                (unsigned long long)now_ns,
+                paper->is_queue     ? "queue"
+                : paper->is_stepped ? "stepped"
+                                    : "bucket",
+                paper->is_first_now ? " first=now" : "", (long long)ceil_ns(paper, paper->full),
+                (long long)paper->denominator, (unsigned long long)now_ns,
                 (long long)ceil_ns(paper, paper->moment - parts_of(paper, now_ns)), paper->count);
     for (int i = 0; i < paper->count; i++) {
         const struct place *place = &paper->places[i];
@@ -378,7 +444,7 @@ static void walk_open(struct walk *walk)
 {
     struct weir_limit limit;
     struct weir_limit_config config = {
-        .kind = random_below(2) == 0 ? WEIR_KIND_BUCKET : WEIR_KIND_QUEUE,
+        .kind = (enum weir_kind)random_below(3),
         .count_micro = (1 + random_below(7)) * (random_below(2) == 0 ? WEIR_UNIT : 70001),
         .period_ns = (1 + random_below(40)) * MS + random_below(3),
         .capacity_micro = (2 + random_below(10)) * (WEIR_UNIT / 2),
@@ -394,11 +460,16 @@ static void walk_open(struct walk *walk)
     weir_rule_init(&walk->rule, walk->people.limiter, &limit);
     walk->people.now_ns = 1000 * MS + random_below(MS);
     walk->waiting = (int)config.waiting;
+    bool is_stepped = config.kind == WEIR_KIND_STEPPED;
     walk->paper = (struct paper){
+        .is_stepped = is_stepped,
+        .step = (int128)config.count_micro,
+        .period_ns = (int128)config.period_ns,
+        .capacity = (int128)config.capacity_micro,
         .is_queue = config.kind == WEIR_KIND_QUEUE,
         .is_first_now = config.first == WEIR_FIRST_NOW,
-        .denominator = (int128)limit.denominator,
-        .scale = (int128)limit.scale,
+        .denominator = is_stepped ? 1 : (int128)limit.denominator,
+        .scale = is_stepped ? 1 : (int128)limit.scale,
         .full = (int128)limit.full_ns * (int128)limit.denominator + (int128)limit.full_rest,
     };
     memset(told, 0, sizeof told);
@@ -422,8 +493,7 @@ static void compare(const struct walk *walk)
         }
     }
     uint64_t now_ns = walk->people.now_ns;
-    int128 level_ns =
-        later_of(0, ceil_ns(&walk->paper, walk->paper.moment - parts_of(&walk->paper, now_ns)));
+    int128 level_ns = empty_after(&walk->paper, now_ns);
     struct weir_decision shown = people_ask_at((struct people *)(uintptr_t)&walk->people,
                                                &walk->rule, "key", WEIR_SHOW, 0, now_ns);
     require(walk, shown.reset_after_ns == (int64_t)level_ns, "the bucket's moment");
@@ -563,7 +633,7 @@ static void do_change(struct walk *walk, uint64_t now_ns)
         refund_on_paper(&walk->paper, span_of(walk, cost_micro), now_ns);
     } else {
         (void)people_ask_at(&walk->people, &walk->rule, "key", WEIR_RESET, 0, now_ns);
-        refund_on_paper(&walk->paper, walk->paper.moment, now_ns);
+        refund_on_paper(&walk->paper, (int128)1 << 100, now_ns); // more than anybody holds
     }
 }
 

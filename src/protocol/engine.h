@@ -77,7 +77,9 @@ struct service_ops {
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
     /* False while the server drains: /healthz then says so. */
     bool (*is_healthy)(struct service *service);
-    /* A take that waits up to `wait_ns` (1 or more) for its turn. False: *decision is the answer. True: the
+    /* Why no take can wait here, a sentence without its end; NULL where it can. */
+    const char *(*why_no_wait)(struct service *service);
+    /* A take that waits up to `wait_ns` (1 or more) for its turn, where takes can wait. False: *decision is the answer. True: the
      * connection stands in line now; feed() then returns ENGINE_WAITING, having used the request, and
      * the answer comes by resume(). */
     bool (*wait)(struct service *service, const struct weir_request *request, uint64_t wait_ns,
@@ -98,7 +100,8 @@ struct service {
     struct counters *counters;
     void *scratch[PROTOCOL_COUNT]; // one per protocol: its working memory, see scratch_bytes
     uint64_t now_ns;               // the reading of the store's clock of this wake-up
-    int64_t wall_s;                // seconds since 1970 (UTC), for HTTP-dates
+    const char *failure; // why the last wait() or resume() was answered with an error; or NULL
+    int64_t wall_s;      // seconds since 1970 (UTC), for HTTP-dates
 };
 
 /* Who is at the other end. Unix sockets have no address. */

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "limiter/limiter_state.h"
 #include "server/process.h"
 #include "server/service.h"
 #include "server/totals.h"
@@ -60,7 +61,11 @@ static void write_clients(const struct server *server, struct buffer *output)
     write_number(output, "connected_clients", totals_connections(&totals, PROTOCOL_RESP));
     write_number(output, "http_clients", totals_connections(&totals, PROTOCOL_HTTP));
     write_number(output, "maxclients", server->connections_max);
-    write_number(output, "blocked_clients", 0);
+    struct lines_stats lines = {0};
+    if (server->limiter->lines != NULL) {
+        lines_read_stats(server->limiter->lines, &lines);
+    }
+    write_number(output, "blocked_clients", lines.waiting_count); // who stand in line
 }
 
 static void write_memory(const struct server *server, struct buffer *output)

@@ -116,12 +116,15 @@ static void write_connections(struct buffer *output, const struct server *server
         atomic_load_explicit(&server->buffers_bytes, memory_order_relaxed)); // a statistic
 }
 
-/* Bounds are powers of two nanoseconds, 1.024 us .. 17.2 s: there the histogram is exact. */
+/* Where the bounds of a histogram begin: at 1.024 us, ending at 17.2 s; at 1.05 ms, ending at 4.9 hours. */
+enum { MICROSECONDS = 10, MILLISECONDS = 20 };
+
+/* Bounds are powers of two nanoseconds, where the histogram is exact: thirteen from 2^first_bit on. */
 static void write_histogram(struct buffer *output, const char *name, const char *help,
-                            const struct histogram *histogram)
+                            unsigned first_bit, const struct histogram *histogram)
 {
     write_head(output, name, "histogram", help);
-    for (unsigned bit = 10; bit <= 34; bit += 2) {
+    for (unsigned bit = first_bit; bit <= first_bit + 24; bit += 2) {
         uint64_t bound_ns = UINT64_C(1) << bit;
         buffer_printf(output, "%s_bucket{le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n", name,
                       bound_ns / 1000000000, bound_ns % 1000000000,
@@ -148,9 +151,10 @@ static void write_turns(struct buffer *output, const struct server *server,
     }
     write_histogram(output, "weir_turn_duration_seconds",
                     "From wake-up until all that had arrived was answered; of 1 turn in 16.",
-                    &sum[0]);
+                    MICROSECONDS, &sum[0]);
     write_histogram(output, "weir_clock_reading_age_seconds",
-                    "How old a reading of the clock was when a long turn renewed it.", &sum[1]);
+                    "How old a reading of the clock was when a long turn renewed it.", MICROSECONDS,
+                    &sum[1]);
     free(sum);
 }
 
@@ -182,7 +186,7 @@ static void write_waiting(struct buffer *output, const struct server *server)
             histogram_merge(waits, server->workers[i]->agenda.waits);
         }
         write_histogram(output, "weir_wait_duration_seconds",
-                        "How long those stood in line who were served.", waits);
+                        "How long those stood in line who were served.", MILLISECONDS, waits);
         free(waits);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/service.h"
 
+#include "limiter/limiter_state.h"
 #include "server/worker.h"
 
 static struct worker *worker_of(struct service *service)
@@ -21,6 +22,13 @@ static void write_info(struct service *service, struct buffer *output, const cha
 static bool is_healthy(struct service *service)
 {
     return !server_is_draining(worker_of(service)->server);
+}
+
+static const char *why_no_wait(struct service *service)
+{
+    return service->limiter->lines != NULL
+               ? NULL
+               : "nobody can wait here: this store is shared by processes, and keeps no lines";
 }
 
 static bool wait_in_line(struct service *service, const struct weir_request *request,
@@ -49,11 +57,13 @@ static bool advance_clock(struct service *service, uint64_t by_ns)
 const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
                                         .write_info = write_info,
                                         .is_healthy = is_healthy,
+                                        .why_no_wait = why_no_wait,
                                         .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
                                                    .is_healthy = is_healthy,
+                                                   .why_no_wait = why_no_wait,
                                                    .wait = wait_in_line,
                                                    .test_clock_set = set_clock,
                                                    .test_clock_advance = advance_clock};

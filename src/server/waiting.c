@@ -205,6 +205,7 @@ void waiting_deliver(struct worker *worker)
         worker_renew_clock(worker);
         while (waiting != NULL) {
             struct waiting *next = waiting->next_answered;
+            worker->service.failure = NULL;
             bring(worker, waiting);
             waiting = next;
         }
@@ -215,17 +216,21 @@ void waiting_deliver(struct worker *worker)
 
 static const struct waiter_ops OPS = {.schedule = schedule, .answer = answer};
 
+static const char STOPPING[] = "the server is stopping";
+
 bool waiting_begin(struct worker *worker, struct connection *connection,
                    const struct weir_request *request, uint64_t wait_ns,
                    struct weir_decision *decision)
 {
-    bool can_wait = !worker->is_draining && lines_of(worker) != NULL;
-    struct waiting *waiting = can_wait ? malloc(sizeof *waiting) : NULL;
+    assert(lines_of(worker) != NULL); // engines ask before: why_no_wait()
+    struct waiting *waiting = worker->is_draining ? NULL : malloc(sizeof *waiting);
     if (waiting == NULL) {
+        worker->service.failure = worker->is_draining ? STOPPING : "there is no memory to wait in";
         bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
     assert(connection->waiting == NULL);
+    worker->service.failure = NULL;
     *waiting = (struct waiting){.waiter.ops = &OPS,
                                 .worker = worker,
                                 .connection = connection,
@@ -268,6 +273,7 @@ void waiting_fail(struct worker *worker, struct connection *connection)
 {
     struct waiting *waiting = connection->waiting;
     if (withdraw(worker, waiting)) {
+        worker->service.failure = STOPPING;
         bring(worker, waiting);
     }
 }

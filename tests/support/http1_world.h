@@ -42,6 +42,11 @@ static inline void http1_world_metrics(struct service *service, struct buffer *o
     buffer_append_text(output, "weir_up 1\n");
 }
 
+static inline const char *http1_world_why_no_wait(struct service *service)
+{
+    return http1_world_of(service)->wait.why_not;
+}
+
 static inline bool http1_world_is_healthy(struct service *service)
 {
     return http1_world_of(service)->is_healthy;
@@ -69,6 +74,7 @@ static inline bool http1_world_open(struct http1_world *world, uint64_t memory_b
 {
     static const struct service_ops ops = {.write_metrics = http1_world_metrics,
                                            .is_healthy = http1_world_is_healthy,
+                                           .why_no_wait = http1_world_why_no_wait,
                                            .wait = http1_world_wait};
     const struct weir_limiter_config config = {.memory_bytes = memory_bytes, .seed = {1, 2}};
     *world = (struct http1_world){.is_healthy = true};

@@ -61,6 +61,12 @@ static inline bool resp_world_wait(struct service *service, const struct weir_re
     return world_wait_begin(&world->wait, service, request, wait_ns, decision);
 }
 
+static inline const char *resp_world_why_no_wait(struct service *service)
+{
+    return ((struct resp_world *)(void *)((char *)service - offsetof(struct resp_world, service)))
+        ->wait.why_not;
+}
+
 /* A new connection, from world->peer, instead of the old. */
 static inline void resp_world_connect(struct resp_world *world)
 {
@@ -79,6 +85,7 @@ static inline bool resp_world_open(struct resp_world *world, uint64_t memory_byt
         .config = {.redis_version = "7.2.4"},
         .ops = {.write_info = resp_world_info,
                 .wait = resp_world_wait,
+                .why_no_wait = resp_world_why_no_wait,
                 .test_clock_set = resp_world_set,
                 .test_clock_advance = resp_world_advance},
         .peer = {.id = 7, .name = "127.0.0.1:4711", .local_name = "127.0.0.1:6390"},

@@ -8,6 +8,7 @@
 #include "protocol/engine.h"
 
 struct world_wait {
+    const char *why_not; // nobody can wait; or NULL
     bool holds;
     bool is_waiting;
     uint64_t wait_ns; // what was asked for last

@@ -209,7 +209,7 @@ static void test_a_full_table_is_503(void **state)
         }
     }
     assert_problem(reply, 503,
-                   "\"detail\":\"the table is full, or the server is stopping: no decision");
+                   "\"detail\":\"no decision about 1/w: the table is full of live buckets");
     assert_has(reply, "http-problem-types#temporary-reduced-capacity\"");
     assert_has(reply, "\"verdict\":\"error\",\"capacity\":1,\"remaining\":0,\"retry_after_ns\":-1,"
                       "\"retry_after_ms\":-1,\"reset_after_ns\":-1,\"delay_ns\":0}\n");
@@ -585,7 +585,8 @@ static void test_pages(void **state)
     reply = get("/metrics", "");
     assert_has(reply, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
     assert_string_equal(body_of(reply), "weir_up 1\n");
-    assert_string_equal(body_of(get("/healthz", "")), "ok\n");
+    assert_string_equal(body_of(get("/healthz", "")),
+                        "ok\nlines: of this server; another one has its own\n");
     world.is_healthy = false;
     reply = get("/healthz", "");
     assert_status(reply, 503);
@@ -674,7 +675,7 @@ static void test_continue_is_said_once_and_in_order(void **state)
                        "Expect: 100-continue\r\nContent-Length: 26\r\n\r\n";
     const char *reply = request(head);
     assert_status(reply, 200);
-    assert_has(reply, "ok\nHTTP/1.1 100 Continue\r\n\r\n");
+    assert_has(reply, "its own\nHTTP/1.1 100 Continue\r\n\r\n");
     world.output.length = 0;
     assert_int_equal(http1_world_feed(&world, "{", 1), ENGINE_OPEN);
     assert_int_equal(world.output.length, 0);
@@ -834,7 +835,7 @@ static void test_a_take_waits_and_holds_up_what_is_behind_it(void **state)
     const char *before = request(text);
     assert_int_equal(state_after, ENGINE_WAITING);
     assert_status(before, 200);
-    assert_string_equal(body_of(before), "ok\n");
+    assert_string_equal(body_of(before), "ok\nlines: of this server; another one has its own\n");
     assert_int_equal(world.wait.wait_ns, UINT64_C(1500000000));
     assert_int_equal(world.input.length, strlen(behind));
     assert_true(HTTP1_ENGINE.held_bytes(world.session) > 0);
@@ -861,6 +862,41 @@ static void test_a_refusal_after_a_wait_says_what_it_would_have_said_before(void
     const char *reply = let_go(ENGINE_CLOSE);
     assert_problem(reply, 429, "\"detail\":\"1/s is limited to 1 per 1 s for k\"");
     assert_has(reply, "Connection: close\r\n");
+}
+
+static void test_an_error_says_why(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", TAKE_K);
+    world.wait.holds = true;
+    (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "");
+    world.wait.decision.verdict = WEIR_FAILED;
+    world.service.failure = "the server is stopping";
+    assert_problem(let_go(ENGINE_OPEN), 503,
+                   "\"detail\":\"no decision about 1/s: the server is stopping\"");
+    world.service.failure = NULL;
+}
+
+static void test_where_nobody_can_wait_that_is_an_error(void **state)
+{
+    (void)state;
+    world.wait.why_not = "nobody can wait here";
+    assert_problem(post("/v1/take", "{\"key\":\"k\",\"limit\":\"1/s\",\"wait_ms\":5}"), 501,
+                   "\"detail\":\"wait_ms: nobody can wait here\"");
+    assert_problem(get("/v1/check?key=k&limit=1/s&wait_ms=5", ""), 501, "nobody can wait here");
+    assert_status(get("/v1/check?key=k&limit=1/s&wait_ms=0", ""), 200);
+    assert_string_equal(body_of(get("/healthz", "")), "ok\nnobody can wait here\n");
+}
+
+static void test_a_wait_that_is_always_too_short_says_so(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", "{\"key\":\"k\",\"limit\":\"queue 1/s\"}");
+    world.wait.holds = true;
+    (void)get("/v1/check?key=k&limit=queue+1/s&wait_ms=1500", "");
+    world.wait.decision.verdict = WEIR_NEVER;
+    assert_problem(let_go(ENGINE_OPEN), 429,
+                   "the wait is shorter than what an empty line of queue 1/s takes");
 }
 
 static void test_who_leaves_while_waiting_leaves_nothing(void **state)
@@ -903,6 +939,9 @@ int main(void)
         TEST(test_a_take_waits_and_holds_up_what_is_behind_it),
         TEST(test_a_refusal_after_a_wait_says_what_it_would_have_said_before),
         TEST(test_who_leaves_while_waiting_leaves_nothing),
+        TEST(test_an_error_says_why),
+        TEST(test_where_nobody_can_wait_that_is_an_error),
+        TEST(test_a_wait_that_is_always_too_short_says_so),
         TEST(test_what_cannot_wait_says_so),
         TEST(test_take_answers_in_json),
         TEST(test_a_refusal_is_a_problem_with_the_decision_in_it),

@@ -56,6 +56,7 @@ static bool flush(struct http1_session *session, struct http1_batch *batch, stru
     batch->question_count = 0;
     batch->room_used = 0;
     batch->last_waits = false;
+    batch->failure = NULL;
     return waits;
 }
 
@@ -170,6 +171,7 @@ static enum engine_state session_resume(void *memory, struct service *service,
     const struct http1_task *task = http1_wait_answer(session, batch, service, decision);
     count_answer(service, batch, task);
     http1_reply(batch, service, task, output);
+    batch->failure = NULL;
     http1_wait_release(session);
     return task->close || output->failed ? ENGINE_CLOSE : ENGINE_OPEN;
 }

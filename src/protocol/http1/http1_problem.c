@@ -151,6 +151,12 @@ static char *put_detail(char *at, const struct http1_batch *batch,
 {
     switch (batch->decisions[task->question].verdict) {
     case WEIR_NEVER:
+        if (task->cost_micro <= batch->rules[task->question].limit.capacity_micro) {
+            at = put_literal(at, "the wait is shorter than what an empty line of ");
+            at = put_bytes(at, task->limit.at, task->limit.length);
+            at = put_literal(at, " takes");
+            break;
+        }
         at = put_literal(at, "a cost of ");
         at = put_decimal(at, task->cost_micro, WEIR_UNIT);
         at = put_literal(at, " is more than ");
@@ -158,8 +164,11 @@ static char *put_detail(char *at, const struct http1_batch *batch,
         at = put_literal(at, " ever holds");
         break;
     case WEIR_FAILED:
-        at = put_literal(at, "the table is full, or the server is stopping: no decision about ");
+        at = put_literal(at, "no decision about ");
         at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_literal(at, ": ");
+        at = put_text(at, batch->failure != NULL ? batch->failure
+                                                 : "the table is full of live buckets");
         break;
     case WEIR_ALLOWED:
     case WEIR_LIMITED:

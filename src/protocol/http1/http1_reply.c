@@ -2,6 +2,7 @@
  *
  * Answers: a status line, header fields, a body whose length is known. */
 #include <assert.h>
+#include <stdio.h>
 
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
@@ -216,7 +217,12 @@ static void reply_health(struct http1_batch *batch, struct service *service,
                          const struct http1_task *task, struct buffer *output)
 {
     if (service->ops->is_healthy(service)) {
-        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){"ok\n", 3}, output);
+        char text[128];
+        const char *why = service->ops->why_no_wait(service);
+        int length = snprintf(text, sizeof text, "ok\n%s\n",
+                              why != NULL ? why : "lines: of this server; another one has its own");
+        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, (size_t)length},
+                   output);
     } else {
         reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){"draining\n", 9}, output);
     }

@@ -157,6 +157,11 @@ static void ask(struct http1_batch *batch, struct service *service, struct http1
 {
     struct weir_error error;
     uint32_t question = (uint32_t)batch->question_count;
+    const char *why_not = task->wait_ns > 0 ? service->ops->why_no_wait(service) : NULL;
+    if (why_not != NULL) {
+        http1_task_fail(task, 501, "wait_ms: %s", why_not);
+        return;
+    }
     if (rule_cache_text(service->rules, &batch->rules[question], task->limit.at, task->limit.length,
                         &error)
         != WEIR_OK) {

@@ -44,12 +44,14 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
     struct weir_decision *decision = &batch->decisions[task->question];
     session->wait = keep(task, service->config);
     if (session->wait == NULL) {
+        batch->failure = "there is no memory to wait in";
         bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
     if (service->ops->wait(service, request, task->wait_ns, decision)) {
         return true;
     }
+    batch->failure = service->failure;
     http1_wait_release(session);
     return false;
 }
@@ -72,6 +74,7 @@ const struct http1_task *http1_wait_answer(struct http1_session *session, struct
     task->operation = WEIR_TAKE;
     task->question = 0;
     batch->decisions[0] = *decision;
+    batch->failure = service->failure;
     struct weir_error error;
     if (rule_cache_text(service->rules, &batch->rules[0], wait->text, wait->limit_len, &error)
         != WEIR_OK) { // it was a limit when it came

@@ -247,7 +247,10 @@ void resp_take(struct resp_call *call)
         || !read_terms(call, true, &terms)) {
         return;
     }
-    if (terms.wait_ns == 0) {
+    const char *why_not = terms.wait_ns > 0 ? call->service->ops->why_no_wait(call->service) : NULL;
+    if (why_not != NULL) {
+        resp_fail(call, "ERR WAIT: %s", why_not);
+    } else if (terms.wait_ns == 0) {
         ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
     } else {
         wait_for_turn(call, key, &terms);

@@ -156,6 +156,14 @@ def test_a_proxy_may_ask_to_wait(server):
         assert read_rest(server, client).startswith(b"HTTP/1.1 2")
 
 
+def test_a_person_may_type_it(server):
+    with connect(server) as client:
+        client.sendall(b"weir.take a 1/s wait 5000 cost 1\r\nping\r\n")
+        assert has_nothing(server, client)
+        server.advance(S)
+        assert read_rest(server, client) == SECOND_ALLOWED + PONG
+
+
 def test_a_wait_is_answered_with_names_in_resp3(server):
     with server.client() as client:
         client.command("HELLO", 3)
@@ -332,6 +340,15 @@ def test_a_wait_in_a_transaction_spoils_it(server):
 def test_wait_0_is_a_take_that_does_not_wait(server):
     assert server.join("a", LIMIT, wait_ms=0).answer().verdict == 1
     assert server.join("a", LIMIT, wait_ms=0, protocol="http").answer().verdict == 1
+
+
+def test_a_store_that_processes_share_keeps_no_lines():
+    with WaitingServer("--store", "memory:?shared=yes", clock=()) as server:
+        assert server.take("a", "1/h").verdict == 0
+        for protocol in ("resp", "http"):
+            answer = server.join("a", "1/h", protocol=protocol).answer()
+            assert (answer.verdict, answer.retry_after_ns) == (4, -1)
+        assert server.take("a", "1/h").verdict == 1
 
 
 # ---- many ----

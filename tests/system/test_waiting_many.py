@@ -3,6 +3,7 @@
 import os
 import resource
 import select
+import signal
 
 import pytest
 from test_server import metric
@@ -91,6 +92,7 @@ def test_nobody_wakes_before_anybody_s_turn_comes(many):
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 1_000_000], ids=["one-line", "a-line-each"])
 def test_a_waiter_costs_few_bytes_beside_its_connection(many, lines):
+    """And every one of them is answered when the server ends."""
     with WeirServer("--threads", 2, "--test-clock") as server:
         clients = crowd(server, many)
         limit = "1/s waiting=1000000"
@@ -101,4 +103,8 @@ def test_a_waiter_costs_few_bytes_beside_its_connection(many, lines):
         grown = server.rss_bytes() - before
         print(f"{grown / many:.0f} bytes per waiter")
         server.assert_grown_less(before, BYTES_MAX * many)
-        leave(server, clients)
+        server.signal(signal.SIGTERM)
+        for client in clients:
+            assert client.socket.recv(100).startswith(b"*6\r\n:4\r\n")
+            client.close()
+        assert server.wait() == 0

@@ -18,6 +18,7 @@ LIMITS = {
     "bucket": "1/s",
     "queue": "queue 1/s capacity=100",
     "now": "queue 1/s capacity=100 first=now",
+    "stepped": "stepped 1/s",
 }
 limits = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS.keys())
 

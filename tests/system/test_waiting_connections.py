@@ -344,11 +344,12 @@ def test_wait_0_is_a_take_that_does_not_wait(server):
 
 def test_a_store_that_processes_share_keeps_no_lines():
     with WaitingServer("--store", "memory:?shared=yes", clock=()) as server:
-        assert server.take("a", "1/h").verdict == 0
-        for protocol in ("resp", "http"):
-            answer = server.join("a", "1/h", protocol=protocol).answer()
-            assert (answer.verdict, answer.retry_after_ns) == (4, -1)
-        assert server.take("a", "1/h").verdict == 1
+        with pytest.raises(RespError, match="keeps no lines"):
+            server.ask("WEIR.TAKE", "a", "1/h", "WAIT", 1000)
+        with connect(server, "http") as client:
+            client.sendall(post(1000, limit="1/h"))
+            assert client.recv(1000).startswith(b"HTTP/1.1 501 ")
+        assert [server.take("a", "1/h").verdict for _ in range(2)] == [0, 1]
 
 
 # ---- many ----

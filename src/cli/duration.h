@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lengths of time as people write and read them. */
+ * Lengths of time as people read them; core/quantity.h reads how they write them. */
 #ifndef WEIR_CLI_DURATION_H
 #define WEIR_CLI_DURATION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/time_units.h"
 #include "weir/decision.h"
-#include "weir/status.h"
-
-#define NS_PER_US UINT64_C(1000)
-#define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S  UINT64_C(1000000000)
-
-/* Reads "500ms", "1.5s", "2min": a decimal number and one of ns us ms s min h d w, a whole number
- * of nanoseconds, at most 100 years; a zero needs no unit. Statuses of weir_limit_parse(). */
-WEIR_MUST_USE enum weir_status duration_parse(uint64_t *ns, const char *text,
-                                              struct weir_error *error);
 
 enum { DURATION_TEXT_MAX = WEIR_AMOUNT_TEXT_MAX + 8 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/request.h"
+#include "core/quantity.h"
 
 enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + 4096, KEY_SHOWN_MAX = 40 };
 
@@ -32,7 +33,7 @@ int question_read_cost(struct question *question, const char *text)
 static int read_timeout(struct question *question, const char *text)
 {
     struct weir_error error;
-    if (duration_parse(&question->timeout_ns, text, &error) != WEIR_OK) {
+    if (quantity_parse_duration(&question->timeout_ns, text, &error) != WEIR_OK) {
         complain_at(question->command, text, &error);
         return CLI_USAGE;
     }
@@ -43,7 +44,7 @@ int question_read_wait(struct question *question, const char *text)
 {
     struct weir_error error;
     uint64_t wait_ns = 0;
-    if (duration_parse(&wait_ns, text, &error) != WEIR_OK) {
+    if (quantity_parse_duration(&wait_ns, text, &error) != WEIR_OK) {
         complain_at(question->command, text, &error);
         return CLI_USAGE;
     }

@@ -90,7 +90,7 @@ static const char *set_mode(struct store_url *url, const char *value)
 
 static const char *set_flush(struct store_url *url, const char *value)
 {
-    return quantity_parse_duration(value, &url->flush_every_ns)
+    return quantity_parse_duration(&url->flush_every_ns, value, NULL) == WEIR_OK
                ? NULL
                : "a duration, for example flush=10s";
 }

@@ -29,7 +29,7 @@ const char OPTIONS_HELP_TEXT[] =
 "      --output-max SIZE      waiting to be sent, per connection                               [16M]\n"
 "      --buffers-max SIZE     waiting, both ways, of all connections together                 [256M]\n"
 "\n"
-"How long to wait. DURATION is a number and ns, us, ms, s, min, h or d; 0: for ever (drain: at once).\n"
+"How long to wait. DURATION is a number and ns, us, ms, s, min, h, d or w; 0: for ever (drain: at once).\n"
 "      --header-timeout DURATION   for the rest of a request that has begun                    [10s]\n"
 "      --idle-timeout DURATION     for the next request                    [RESP for ever, HTTP 75s]\n"
 "      --write-timeout DURATION    for a client to take its answers                            [30s]\n"

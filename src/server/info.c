@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/time_units.h"
 #include "limiter/limiter_state.h"
 #include "server/process.h"
 #include "server/service.h"
@@ -40,7 +41,7 @@ static void write_server(const struct server *server, struct buffer *output)
 {
     struct utsname system = {0};
     (void)uname(&system);
-    uint64_t uptime_s = (weir_clock_now_ns() - server->started_ns) / 1000000000;
+    uint64_t uptime_s = (weir_clock_now_ns() - server->started_ns) / NS_PER_S;
     buffer_printf(output, "redis_version:%s\r\n", server->options.redis_version);
     buffer_append_text(output, "redis_mode:standalone\r\n");
     buffer_printf(output, "weir_version:%s\r\n", WEIR_VERSION);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/time_units.h"
+
 /* A line under construction. Always leaves room for the newline and the NUL. */
 struct line {
     char *at;
@@ -77,7 +79,7 @@ static void append_value(struct line *line, const struct log_field *field, bool 
 static void append_time(struct line *line, uint64_t wall_ns)
 {
     struct tm parts;
-    time_t wall_s = (time_t)(wall_ns / 1000000000);
+    time_t wall_s = (time_t)(wall_ns / NS_PER_S);
     char text[32];
     (void)gmtime_r(&wall_s, &parts);
     size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
@@ -129,7 +131,7 @@ void log_event(struct log *log, enum log_level level, const char *event,
     }
     struct timespec wall;
     (void)clock_gettime(CLOCK_REALTIME, &wall);
-    uint64_t wall_ns = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+    uint64_t wall_ns = (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec;
     char line[LOG_LINE_BYTES_MAX];
     size_t length = log_format(log, line, wall_ns, level, event, fields);
     if (would_block(log->fd) || write(log->fd, line, length) < 0) {
@@ -141,7 +143,7 @@ void log_event(struct log *log, enum log_level level, const char *event,
 bool log_gate_pass(struct log_gate *gate, uint64_t now_ns, uint64_t *skipped)
 {
     const struct weir_limit_config config = {.count_micro = LOG_GATE_PER_S * WEIR_UNIT,
-                                             .period_ns = 1000000000,
+                                             .period_ns = NS_PER_S,
                                              .capacity_micro = LOG_GATE_PER_S * WEIR_UNIT};
     struct weir_limit limit;
     enum weir_status status = weir_limit_init(&limit, &config, NULL);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/time_units.h"
 #include "limiter/limiter_state.h"
 #include "server/process.h"
 #include "server/service.h"
@@ -127,12 +128,12 @@ static void write_histogram(struct buffer *output, const char *name, const char 
     for (unsigned bit = first_bit; bit <= first_bit + 24; bit += 2) {
         uint64_t bound_ns = UINT64_C(1) << bit;
         buffer_printf(output, "%s_bucket{le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n", name,
-                      bound_ns / 1000000000, bound_ns % 1000000000,
+                      bound_ns / NS_PER_S, bound_ns % NS_PER_S,
                       histogram_count_below(histogram, bound_ns));
     }
     buffer_printf(output, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, histogram->count);
-    buffer_printf(output, "%s_sum %" PRIu64 ".%09" PRIu64 "\n", name, histogram->sum / 1000000000,
-                  histogram->sum % 1000000000);
+    buffer_printf(output, "%s_sum %" PRIu64 ".%09" PRIu64 "\n", name, histogram->sum / NS_PER_S,
+                  histogram->sum % NS_PER_S);
     buffer_printf(output, "%s_count %" PRIu64 "\n", name, histogram->count);
 }
 

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "core/quantity.h"
+#include "core/time_units.h"
 #include "limiter/store_url.h"
 
-#define SECONDS_NS(seconds) ((uint64_t)(seconds)*1000000000)
+#define SECONDS_NS(seconds) ((seconds)*NS_PER_S)
+#define DURATION_NS_MAX     SECONDS_NS(366 * 86400)
 
 enum {
     OPTION_RESP = 0x100, // beyond every letter
@@ -113,9 +115,12 @@ static const char *set_bytes(uint64_t *bytes, const char *text, uint64_t min, ui
 
 static const char *set_duration(uint64_t *duration_ns, const char *text)
 {
-    return quantity_parse_duration(text, duration_ns)
-               ? NULL
-               : "a duration is a number and ns, us, ms, s, min, h or d, at most 366d: 10s";
+    uint64_t value;
+    if (quantity_parse_duration(&value, text, NULL) != WEIR_OK || value > DURATION_NS_MAX) {
+        return "a duration is a number and ns, us, ms, s, min, h, d or w, at most 366d: 10s";
+    }
+    *duration_ns = value;
+    return NULL;
 }
 
 static const char *set_count(uint64_t *count, const char *text, uint64_t max, const char *range)

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/time_units.h"
 #include "server/process.h"
 #include "server/startup.h"
 #include "server/systemd.h"
@@ -228,7 +229,7 @@ static int serve(struct server *server)
     run_until_drained(server, signal_fd);
     close_workers(server);
     LOG(&server->log, LOG_INFO, "stopped",
-        log_number("uptime_s", (weir_clock_now_ns() - server->started_ns) / 1000000000));
+        log_number("uptime_s", (weir_clock_now_ns() - server->started_ns) / NS_PER_S));
     (void)close(signal_fd);
     (void)close(server->ended_fd);
     return EXIT_DONE;

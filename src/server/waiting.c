@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/bucket_math.h"
+#include "core/time_units.h"
 #include "limiter/limiter_state.h"
 #include "server/connection.h"
 #include "server/worker.h"
@@ -66,8 +67,8 @@ static void set_timer(struct worker *worker, uint64_t due_ns)
         }
         return;
     }
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(due_ns / 1000000000),
-                                           .tv_nsec = (long)(due_ns % 1000000000)}};
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(due_ns / NS_PER_S), .tv_nsec = (long)(due_ns % NS_PER_S)}};
     if (timerfd_settime(agenda->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0) {
         agenda->timer_ns = due_ns;
     } else {

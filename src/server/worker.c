@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/time_units.h"
 #include "server/connection.h"
 #include "server/service.h"
 #include "weir/clock.h"
@@ -24,8 +25,6 @@ enum {
     PAUSE_MS = 100 // without accepting, when the system has no more room
 };
 
-#define MS_NS UINT64_C(1000000)
-
 /* ---- clocks ---- */
 
 static void renew_wall(struct worker *worker)
@@ -33,7 +32,7 @@ static void renew_wall(struct worker *worker)
     struct timespec wall = {0};
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &wall);
     worker->service.wall_s = wall.tv_sec;
-    worker->wall_until_ns = worker->now_ns + 1000000000 - (uint64_t)wall.tv_nsec;
+    worker->wall_until_ns = worker->now_ns + NS_PER_S - (uint64_t)wall.tv_nsec;
 }
 
 /* On the test clock everything that an engine sees is told by it: dates begin in 1970. */
@@ -41,7 +40,7 @@ static void renew_service(struct worker *worker)
 {
     if (worker->server->options.test_clock) {
         worker->service.now_ns = test_clock_now_ns(&worker->server->test_clock);
-        worker->service.wall_s = (int64_t)(worker->service.now_ns / 1000000000);
+        worker->service.wall_s = (int64_t)(worker->service.now_ns / NS_PER_S);
         return;
     }
     worker->service.now_ns =
@@ -73,7 +72,7 @@ static void pause_accepting(struct worker *worker)
     for (size_t i = 0; i < server->listener_count; i++) {
         poller_remove(&worker->poller, listener_fd(&server->listeners[i], worker->index));
     }
-    worker->paused_until_ns = worker->now_ns + PAUSE_MS * MS_NS;
+    worker->paused_until_ns = worker->now_ns + PAUSE_MS * NS_PER_MS;
 }
 
 static bool watch_listeners(struct worker *worker)
@@ -270,7 +269,7 @@ static int wait_ms(const struct worker *worker, bool is_again, uint64_t expiry_n
     if (left_ns == UINT64_MAX) {
         return -1;
     }
-    return (int)min((left_ns + MS_NS - 1) / MS_NS, 60 * 60 * 1000);
+    return (int)min((left_ns + NS_PER_MS - 1) / NS_PER_MS, 60 * 60 * 1000);
 }
 
 static void resume_accepting(struct worker *worker)
@@ -354,7 +353,7 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     worker->timeouts_ns[WAIT_HTTP_IDLE] = options->idle_timeout_ns[PROTOCOL_HTTP];
     worker->timeouts_ns[WAIT_REQUEST] = options->header_timeout_ns;
     worker->timeouts_ns[WAIT_WRITE] = options->write_timeout_ns;
-    worker->timeouts_ns[WAIT_LINGER] = LINGER_MS * MS_NS;
+    worker->timeouts_ns[WAIT_LINGER] = LINGER_MS * NS_PER_MS;
     buffer_init(&worker->output, options->output_bytes_max);
 
     struct service *service = &worker->service;

@@ -9,58 +9,6 @@
 #include "cli/duration.h"
 #include "weir/limit.h"
 
-static void reads(const char *text, uint64_t expected_ns)
-{
-    uint64_t ns = 42;
-    assert_int_equal(duration_parse(&ns, text, NULL), WEIR_OK);
-    assert_true(ns == expected_ns);
-}
-
-static void refuses(const char *text, enum weir_status status, size_t offset)
-{
-    uint64_t ns;
-    struct weir_error error;
-    assert_int_equal(duration_parse(&ns, text, &error), status);
-    assert_int_equal(error.offset, offset);
-}
-
-static void durations_are_read_exactly(void **state)
-{
-    (void)state;
-    reads("0s", 0);
-    reads("0", 0);
-    reads("1ns", 1);
-    reads("7us", 7000);
-    reads("500ms", 500 * NS_PER_MS);
-    reads("1.5s", 1500 * NS_PER_MS);
-    reads("0.000000001s", 1);
-    reads("2min", 120 * NS_PER_S);
-    reads("24h", 86400 * NS_PER_S);
-    reads("30d", 30 * 86400 * NS_PER_S);
-    reads("1w", 7 * 86400 * NS_PER_S);
-    reads("36525d", WEIR_SPAN_NS_MAX); // the maximum
-}
-
-static void what_is_no_duration_is_refused_with_its_place(void **state)
-{
-    (void)state;
-    refuses("", WEIR_E_SYNTAX, 0);
-    refuses("s", WEIR_E_SYNTAX, 0);
-    refuses("-1s", WEIR_E_SYNTAX, 0);
-    refuses("+1s", WEIR_E_SYNTAX, 0);
-    refuses(" 1s", WEIR_E_SYNTAX, 0);
-    refuses("10", WEIR_E_SYNTAX, 2);
-    refuses("10 s", WEIR_E_SYNTAX, 2);
-    refuses("10sec", WEIR_E_SYNTAX, 2);
-    refuses("1.s", WEIR_E_SYNTAX, 1);
-    refuses("1.5.5s", WEIR_E_SYNTAX, 3);
-    refuses("0.5ns", WEIR_E_INEXACT, 0);
-    refuses("36525.000000001d", WEIR_E_RANGE, 0);
-    refuses("36526d", WEIR_E_RANGE, 0);
-    refuses("99999999999999999999999s", WEIR_E_RANGE, 0);
-    refuses("0.00000000000000000000001s", WEIR_E_RANGE, 0);
-}
-
 static void up(uint64_t ns, const char *expected)
 {
     char text[DURATION_TEXT_MAX];
@@ -121,8 +69,6 @@ static void exact_durations_keep_every_digit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations_are_read_exactly),
-        cmocka_unit_test(what_is_no_duration_is_refused_with_its_place),
         cmocka_unit_test(a_wait_is_rounded_up_to_three_digits),
         cmocka_unit_test(what_was_measured_is_rounded_to_the_nearest),
         cmocka_unit_test(exact_durations_keep_every_digit),

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "core/quantity.h"
+#include "core/time_units.h"
+#include "weir/limit.h"
 
 static void test_counts_are_whole_digits_in_range(void **state)
 {
@@ -57,31 +59,56 @@ static void test_sizes_count_in_powers_of_1024(void **state)
     }
 }
 
-static void test_durations_name_their_unit(void **state)
+static void reads(const char *text, uint64_t expected_ns)
+{
+    uint64_t ns = 42;
+    assert_int_equal(quantity_parse_duration(&ns, text, NULL), WEIR_OK);
+    assert_true(ns == expected_ns);
+}
+
+static void refuses(const char *text, enum weir_status status, size_t offset)
+{
+    uint64_t ns;
+    struct weir_error error;
+    assert_int_equal(quantity_parse_duration(&ns, text, &error), status);
+    assert_int_equal(error.offset, offset);
+}
+
+static void test_durations_are_read_exactly(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        uint64_t ns;
-    } cases[] = {{"0", 0},
-                 {"0s", 0},
-                 {"1ns", 1},
-                 {"2us", 2000},
-                 {"50ms", 50000000},
-                 {"10s", 10000000000},
-                 {"2min", 120000000000},
-                 {"1h", 3600000000000},
-                 {"366d", QUANTITY_DURATION_NS_MAX}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint64_t ns;
-        assert_true(quantity_parse_duration(cases[i].text, &ns));
-        assert_true(ns == cases[i].ns);
-    }
-    static const char *const refused[] = {"", "10", "s", "1.5s", "10 s", "10m", "-1s", "367d"};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        uint64_t ns;
-        assert_false(quantity_parse_duration(refused[i], &ns));
-    }
+    reads("0s", 0);
+    reads("0", 0);
+    reads("1ns", 1);
+    reads("7us", 7000);
+    reads("500ms", 500 * NS_PER_MS);
+    reads("1.5s", 1500 * NS_PER_MS);
+    reads("0.000000001s", 1);
+    reads("2min", 120 * NS_PER_S);
+    reads("24h", 86400 * NS_PER_S);
+    reads("30d", 30 * 86400 * NS_PER_S);
+    reads("1w", 7 * 86400 * NS_PER_S);
+    reads("36525d", WEIR_SPAN_NS_MAX); // the maximum
+}
+
+static void test_what_is_no_duration_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    refuses("", WEIR_E_SYNTAX, 0);
+    refuses("s", WEIR_E_SYNTAX, 0);
+    refuses("-1s", WEIR_E_SYNTAX, 0);
+    refuses("+1s", WEIR_E_SYNTAX, 0);
+    refuses(" 1s", WEIR_E_SYNTAX, 0);
+    refuses("10", WEIR_E_SYNTAX, 2);
+    refuses("10 s", WEIR_E_SYNTAX, 2);
+    refuses("10sec", WEIR_E_SYNTAX, 2);
+    refuses("1.s", WEIR_E_SYNTAX, 1);
+    refuses("1.5.5s", WEIR_E_SYNTAX, 3);
+    refuses("0.5ns", WEIR_E_INEXACT, 0);
+    refuses("36525.000000001d", WEIR_E_RANGE, 0);
+    refuses("36526d", WEIR_E_RANGE, 0);
+    refuses("99999999999999999999999s", WEIR_E_RANGE, 0);
+    refuses("0.00000000000000000000001s", WEIR_E_RANGE, 0);
 }
 
 static void test_modes_are_octal(void **state)
@@ -102,7 +129,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_are_whole_digits_in_range),
         cmocka_unit_test(test_sizes_count_in_powers_of_1024),
-        cmocka_unit_test(test_durations_name_their_unit),
+        cmocka_unit_test(test_durations_are_read_exactly),
+        cmocka_unit_test(test_what_is_no_duration_is_refused_with_its_place),
         cmocka_unit_test(test_modes_are_octal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

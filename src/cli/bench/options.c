@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/duration.h"
+#include "core/quantity.h"
+#include "core/time_units.h"
 
 enum {
     OPTION_SERVER,
@@ -79,7 +80,7 @@ static int read_number(const struct bench *bench, int option, const char *text, 
 static int read_duration(const struct bench *bench, const char *text, uint64_t *ns)
 {
     struct weir_error error;
-    if (duration_parse(ns, text, &error) != WEIR_OK) {
+    if (quantity_parse_duration(ns, text, &error) != WEIR_OK) {
         complain_at(bench->command, text, &error);
         return CLI_USAGE;
     }

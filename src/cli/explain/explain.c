@@ -7,6 +7,7 @@
 
 #include "cli/explain/explain.h"
 #include "cli/promise.h"
+#include "core/quantity.h"
 
 /* Windows worth a line: the limit's own period, and those that people think in. */
 static const uint64_t WINDOWS_NS[] = {NS_PER_S, 60 * NS_PER_S, 3600 * NS_PER_S, 86400 * NS_PER_S,
@@ -147,7 +148,7 @@ static int explain_limit(const struct request *request)
 static int read_latency(struct request *request, const char *text)
 {
     struct weir_error error;
-    if (duration_parse(&request->max_latency_ns, text, &error) != WEIR_OK) {
+    if (quantity_parse_duration(&request->max_latency_ns, text, &error) != WEIR_OK) {
         complain_at(request->command, text, &error);
         return CLI_USAGE;
     }

@@ -9,12 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/time_units.h"
 #include "protocol/bytes.h"
 
 enum { TEXT_U64_MAX = 20 }; // digits of the largest number
-
-#define NS_PER_S  UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 static inline char *put_bytes(char *at, const void *bytes, size_t count)
 {

@@ -12,10 +12,10 @@
  *     where it is.
  *
  * When it reaches an occupied slot of a higher level, the entries of that slot agree with it in one
- * more digit at least, and are spread over the levels below: the cascade. It begins at the earliest
- * of them instead of the slot's first nanosecond, so that they fall as deep as they can: on the
- * average of a busy wheel an entry moves two or three times in its life, and at most WHEEL_LEVELS
- * times. (Seen so, the wheel is a radix heap: R. Ahuja, K. Mehlhorn, J. Orlin, R. Tarjan, 1990.)
+ * more digit at least, and are spread over the levels below: the cascade. But a short list is searched
+ * for its earliest entry instead, and stays where it is: in a busy wheel an entry moves twice in its
+ * life, wherever it began, and in no wheel more than WHEEL_LEVELS times. (Seen so, the wheel is a radix
+ * heap: R. Ahuja, K. Mehlhorn, J. Orlin, R. Tarjan, 1990.)
  *
  * Entries of equal due lie in the same slot at all times, whenever they were added, and the cascade
  * keeps the order of its list. That makes the whole wheel FIFO among equals.
@@ -27,7 +27,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Lists this long are searched for the earliest entry by wheel_next_ns(). */
+/* Lists of at most so many entries are searched for the earliest. */
 #define SEARCH_MAX 8
 
 _Static_assert(WHEEL_SLOTS == 64, "a bit of `occupied` for each slot");
@@ -68,26 +68,31 @@ static uint64_t place_start_ns(const struct wheel *wheel, struct place place)
     return (above | place.slot) << shift;
 }
 
+static struct wheel_list *list_at(struct wheel *wheel, struct place place)
+{
+    return &wheel->lists[place.level][place.slot];
+}
+
 /* At the end of its list. */
 static void append(struct wheel *wheel, struct wheel_entry *entry)
 {
     struct place place = place_of(wheel, entry->due_ns);
-    struct wheel_entry **first = &wheel->first[place.level][place.slot];
-    if (*first == NULL) {
-        *first = entry->next = entry->previous = entry;
+    struct wheel_list *list = list_at(wheel, place);
+    entry->next = entry->previous = entry;
+    if (list->last == NULL) {
+        list->first = entry;
         wheel->occupied[place.level] |= UINT64_C(1) << place.slot;
         wheel->levels |= UINT64_C(1) << place.level;
-        return;
+    } else {
+        entry->previous = list->last;
+        list->last->next = entry;
     }
-    entry->next = *first;
-    entry->previous = (*first)->previous;
-    entry->next->previous = entry;
-    entry->previous->next = entry;
+    list->last = entry;
 }
 
 static void clear_slot(struct wheel *wheel, struct place place)
 {
-    wheel->first[place.level][place.slot] = NULL;
+    *list_at(wheel, place) = (struct wheel_list){NULL, NULL};
     wheel->occupied[place.level] &= ~(UINT64_C(1) << place.slot);
     if (wheel->occupied[place.level] == 0) {
         wheel->levels &= ~(UINT64_C(1) << place.level);
@@ -96,46 +101,50 @@ static void clear_slot(struct wheel *wheel, struct place place)
 
 static void unlink_at(struct wheel *wheel, struct place place, struct wheel_entry *entry)
 {
-    struct wheel_entry **first = &wheel->first[place.level][place.slot];
-    if (entry->next == entry) {
-        assert(*first == entry);
+    struct wheel_list *list = list_at(wheel, place);
+    struct wheel_entry *next = entry->next, *previous = entry->previous;
+    if (list->first == list->last) {
+        assert(list->first == entry);
         clear_slot(wheel, place);
+    } else if (previous == entry) {
+        list->first = next->previous = next;
+    } else if (next == entry) {
+        list->last = previous->next = previous;
     } else {
-        entry->next->previous = entry->previous;
-        entry->previous->next = entry->next;
-        if (*first == entry) {
-            *first = entry->next;
-        }
+        next->previous = previous;
+        previous->next = next;
     }
     entry->next = entry->previous = NULL;
 }
 
-static uint64_t earliest_of(const struct wheel_entry *first)
+/* The earliest entry of a short list, among equals the first; NULL if the list is long. */
+static struct wheel_entry *search(const struct wheel_list *list)
 {
-    uint64_t earliest_ns = first->due_ns;
-    for (const struct wheel_entry *entry = first->next; entry != first; entry = entry->next) {
-        earliest_ns = entry->due_ns < earliest_ns ? entry->due_ns : earliest_ns;
+    struct wheel_entry *entry = list->first, *earliest = entry;
+    for (int i = 1; entry != list->last; i++) {
+        if (i == SEARCH_MAX) {
+            return NULL;
+        }
+        entry = entry->next;
+        earliest = entry->due_ns < earliest->due_ns ? entry : earliest;
     }
-    return earliest_ns;
+    return earliest;
 }
 
-/* The wheel's instant moves into this slot, the earliest one: to its earliest entry, but not past
- * `now_ns`; and its entries, in their order, to the lists where they belong from there. Those lists
- * are empty: there was nothing below this level. */
+/* The wheel's instant moves to `now_ns`, into this slot, the earliest one; and its entries, in their order,
+ * to the lists where they belong from there. Those are empty: there was nothing below this level. */
 static void cascade(struct wheel *wheel, struct place place, uint64_t now_ns)
 {
-    struct wheel_entry *first = wheel->first[place.level][place.slot];
-    struct wheel_entry *last = first->previous;
-    uint64_t earliest_ns = earliest_of(first);
+    struct wheel_list list = *list_at(wheel, place);
     clear_slot(wheel, place);
-    wheel->now_ns = earliest_ns < now_ns ? earliest_ns : now_ns;
-    struct wheel_entry *next = first;
+    wheel->now_ns = now_ns;
+    struct wheel_entry *next = list.first;
     struct wheel_entry *entry;
     do {
         entry = next;
         next = entry->next;
         append(wheel, entry);
-    } while (entry != last);
+    } while (entry != list.last);
 }
 
 void wheel_init(struct wheel *wheel, uint64_t now_ns)
@@ -158,6 +167,23 @@ void wheel_remove(struct wheel *wheel, struct wheel_entry *entry)
     unlink_at(wheel, place_of(wheel, entry->due_ns), entry);
 }
 
+/* From a slot that has begun: its earliest entry, if that is due. Otherwise NULL, and the wheel has come
+ * closer to it. */
+static struct wheel_entry *take_from(struct wheel *wheel, struct place place, uint64_t start_ns,
+                                     uint64_t now_ns)
+{
+    const struct wheel_list *list = list_at(wheel, place);
+    struct wheel_entry *earliest = place.level == 0 ? list->first : search(list);
+    if (place.level == 0) {
+        wheel->now_ns = start_ns;
+    } else if (earliest == NULL || earliest->due_ns > now_ns) {
+        cascade(wheel, place, earliest == NULL ? start_ns : now_ns);
+        return NULL;
+    }
+    unlink_at(wheel, place, earliest);
+    return earliest;
+}
+
 struct wheel_entry *wheel_take_due(struct wheel *wheel, uint64_t now_ns)
 {
     while (wheel->levels != 0) {
@@ -166,13 +192,10 @@ struct wheel_entry *wheel_take_due(struct wheel *wheel, uint64_t now_ns)
         if (start_ns > now_ns) {
             break;
         }
-        if (place.level == 0) {
-            struct wheel_entry *entry = wheel->first[0][place.slot];
-            wheel->now_ns = start_ns;
-            unlink_at(wheel, place, entry);
+        struct wheel_entry *entry = take_from(wheel, place, start_ns, now_ns);
+        if (entry != NULL) {
             return entry;
         }
-        cascade(wheel, place, now_ns);
     }
     if (wheel->now_ns < now_ns) {
         wheel->now_ns = now_ns; // reaches no occupied slot: the earliest begins later
@@ -186,36 +209,27 @@ uint64_t wheel_next_ns(const struct wheel *wheel)
         return UINT64_MAX;
     }
     struct place place = earliest_place(wheel);
-    uint64_t start_ns = place_start_ns(wheel, place);
     if (place.level == 0) {
-        return start_ns;
+        return place_start_ns(wheel, place);
     }
-    const struct wheel_entry *first = wheel->first[place.level][place.slot];
-    const struct wheel_entry *entry = first;
-    uint64_t earliest_ns = UINT64_MAX;
-    for (int i = 0; i < SEARCH_MAX; i++) {
-        earliest_ns = entry->due_ns < earliest_ns ? entry->due_ns : earliest_ns;
-        entry = entry->next;
-        if (entry == first) {
-            return earliest_ns;
-        }
-    }
-    return start_ns;
+    const struct wheel_entry *earliest = search(&wheel->lists[place.level][place.slot]);
+    return earliest != NULL ? earliest->due_ns : place_start_ns(wheel, place);
 }
 
 static bool list_valid(const struct wheel *wheel, struct place place)
 {
-    const struct wheel_entry *first = wheel->first[place.level][place.slot];
-    const struct wheel_entry *entry = first;
-    do {
+    const struct wheel_list *list = &wheel->lists[place.level][place.slot];
+    const struct wheel_entry *previous = list->first;
+    for (const struct wheel_entry *entry = list->first;; entry = entry->next) {
         struct place right = place_of(wheel, entry->due_ns);
-        if (right.level != place.level || right.slot != place.slot
-            || entry->next->previous != entry) {
+        if (right.level != place.level || right.slot != place.slot || entry->previous != previous) {
             return false;
         }
-        entry = entry->next;
-    } while (entry != first);
-    return true;
+        if (entry->next == entry) {
+            return entry == list->last;
+        }
+        previous = entry;
+    }
 }
 
 bool wheel_valid(const struct wheel *wheel)
@@ -225,7 +239,7 @@ bool wheel_valid(const struct wheel *wheel)
             return false;
         }
         for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++) {
-            bool occupied = wheel->first[level][slot] != NULL;
+            bool occupied = wheel->lists[level][slot].first != NULL;
             if ((wheel->occupied[level] >> slot & 1) != occupied
                 || (occupied && !list_valid(wheel, (struct place){level, slot}))) {
                 return false;

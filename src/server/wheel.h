@@ -33,25 +33,28 @@ struct wheel_entry {
 #define WHEEL_LEVELS     11
 
 /* The fields are for wheel.c.
- *   now_ns    no entry is due before this, but those that were late when they were added
+ *   now_ns    the wheel's own instant, at most the latest reading: no entry is due before it, but those
+ *             that were late when they were added
  *   levels    bit L: some list of level L is not empty
  *   occupied  [L], bit S: the list at level L, slot S is not empty
- *   first     [L][S]: the first entry of that list, or NULL; the list is a ring, its last entry stands
- *             before its first */
+ *   lists     [L][S]; in an empty one both are NULL. The last entry's `next` is the entry itself, and so
+ *             is the first one's `previous` */
 struct wheel {
     uint64_t now_ns;
     uint64_t levels;
     uint64_t occupied[WHEEL_LEVELS];
-    struct wheel_entry *first[WHEEL_LEVELS][WHEEL_SLOTS];
+    struct wheel_list {
+        struct wheel_entry *first, *last;
+    } lists[WHEEL_LEVELS][WHEEL_SLOTS];
 };
 
 /* Makes an empty wheel. `now_ns` is a reading of the clock by which entries will be due. */
 void wheel_init(struct wheel *wheel, uint64_t now_ns);
 
 /* Adds an entry that no wheel holds. Among equal dues, first added is first taken.
- * One that is due before the latest reading that wheel_take_due() was given is late: it counts as due
- * at that reading, behind what has been due at it already. So late ones leave before all others, in
- * the order in which they were added. */
+ * One that is due before the latest reading at which wheel_take_due() had nothing left is late: it counts
+ * as due at that reading. So late ones leave before all that are due later, in the order in which they
+ * were added. */
 void wheel_add(struct wheel *wheel, struct wheel_entry *entry, uint64_t due_ns);
 
 /* Removes an entry that this wheel holds. */

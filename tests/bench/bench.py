@@ -439,6 +439,35 @@ def cpu_of_runs(command, count):
     return total * 1000 / count
 
 
+def rows_pacing(report):
+    """26 and 27: how even, and how late, a shaper lets items go."""
+    quick = report.rounds < 5
+    samples = []
+    with Program(PROGRAMS / "bench_pacing") as program:
+        for number in range(1 if quick else 3):
+            progress(f"pacing, round {number + 1}")
+            samples.append(program.round("1" if quick else "10"))
+    for rate in (5, 100, 1000, 10000):
+        stalls = sum(each[f"late_{rate}"] for each in samples)
+        error = statistics.median(each[f"error_{rate}"] for each in samples)
+        report.add(26, f"rate error at {rate}/s ({stalls:.0f} stalls)", error, "ppm",
+                   "ideal, in ppm", 1.0, 200, 60)
+    report.pair(27, "lateness at 1000/s, p99", "us", samples, "late_p99", "bare_p99",
+                "timerfd + epoll", 1.5, 1.0)
+
+
+def rows_timers(report):
+    """30: to fire and to schedule with 100,000 queued."""
+    with Program(PROGRAMS / "bench_timers") as program:
+        samples = in_turns(max(report.rounds, 5), [program])
+    report.pair(30, "fire + schedule, wheel, as in a queue", "ns", samples, "queue_wheel",
+                "queue_heap", "4-ary heap", 0.5, 0.15)
+    report.pair(30, "the same, waits of 1 to 10 s by chance", "ns", samples, "mixed_wheel",
+                "mixed_heap", "4-ary heap")
+    report.pair(30, "pop + submit of a shaper, its lock included", "ns", samples, "shaper",
+                "queue_heap", "4-ary heap, no lock")
+
+
 def row_stream(report):
     """29: how evenly 1 MB/s flows."""
     programs = {"weir": [WEIR, "pipe", "--bytes", "1000000/s"]}
@@ -510,19 +539,23 @@ def run_rows(report, rows):
         rows_http(report, rows)
     if 19 in rows:
         row_precision(report)
+    if rows & {26, 27}:
+        rows_pacing(report)
     if 28 in rows:
         waits.worked_example(report)
     if 29 in rows:
         row_stream(report)
     if 30 in rows:
         waits.waiters_bytes(report)
+        rows_timers(report)
     if 32 in rows:
         row_one_shot(report)
     if 33 in rows:
         row_idle(report)
 
 
-ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21, 28, 29, 30, 32, 33]
+ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21,
+            26, 27, 28, 29, 30, 32, 33]
 
 
 def main():

@@ -30,7 +30,7 @@ SECTIONS = [
     ("The server: HTTP", (16, 17)),
     ("Precision", (19,)),
     ("In a file that processes share", (20, 21)),
-    ("Waiting", (28, 29, 30)),
+    ("Waiting", (26, 27, 28, 29, 30)),
     ("The command, and an idle server", (32, 33)),
 ]
 

@@ -111,6 +111,9 @@ size_t plan_choose(const struct plan *plan, struct plan_choice choices[PLAN_CHOI
 uint64_t plan_capacity(const struct weir_limit_config *config, uint64_t max_latency_ns)
 {
     assert(max_latency_ns <= WEIR_SPAN_NS_MAX);
-    uint128 capacity = (uint128)config->count_micro * max_latency_ns / config->period_ns;
+    bool is_stepped = config->kind == WEIR_KIND_STEPPED; // nothing drains before a period has ended
+    uint128 capacity = is_stepped
+                           ? (uint128)config->count_micro * (max_latency_ns / config->period_ns)
+                           : (uint128)config->count_micro * max_latency_ns / config->period_ns;
     return capacity < WEIR_MICRO_MAX ? (uint64_t)capacity : WEIR_MICRO_MAX;
 }

@@ -46,7 +46,7 @@ struct plan_choice {
 size_t plan_choose(const struct plan *plan, struct plan_choice choices[PLAN_CHOICE_MAX]);
 
 /* Sizing by latency: the largest capacity that has drained in so much time, capacity = rate * time,
- * rounded down to a millionth; 0 if that is none. */
+ * rounded down to a millionth, and of a stepped limit to whole periods; 0 if that is none. */
 uint64_t plan_capacity(const struct weir_limit_config *config, uint64_t max_latency_ns);
 
 #endif

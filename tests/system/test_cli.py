@@ -554,6 +554,9 @@ def test_explain_tells_a_stepped_limit_by_its_periods():
     assert "  drains      10 at the end of every 10 s since its first charge, 1 per second in" in said
     assert "at most 25 + 10 for each 10 s begun:\n" in said
     assert "          15 s  |########################                | 15\n" in said
+    sized = weir("explain", "stepped 10/10s", "--max-latency", "25s").stdout
+    assert sized.startswith("stepped 10/10s capacity=20\n")
+    assert "  sized for   25 s: 10 for each whole 10 s = 20\n" in sized
 
 
 def test_explain_finds_the_limit_for_at_most():
@@ -590,6 +593,7 @@ def test_explain_sizes_by_latency():
     [
         (["10/s", "--max-latency", "5ms"], "nothing of cost 1 can be served so soon: one drains"
                                            " every 100 ms"),
+        (["stepped 10/10s", "--max-latency", "9s"], "nothing of cost 1 can be served so soon"),
         (["10/s", "capacity=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
         (["10/s", "burst=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
         (["10/s", "--max-latency", "0s"], "--max-latency is above 0"),

@@ -207,6 +207,10 @@ static void a_capacity_for_a_latency_is_the_largest(void **state)
     assert_int_equal(plan_capacity(&config, 1000000000), 3333333); // and 1/3 millionth
     config = parse("1000000/ns");
     assert_int_equal(plan_capacity(&config, WEIR_SPAN_NS_MAX), WEIR_MICRO_MAX);
+    config = parse("stepped 10/10s");
+    assert_int_equal(plan_capacity(&config, UINT64_C(9999999999)), 0);
+    assert_int_equal(plan_capacity(&config, UINT64_C(10000000000)), 10 * WEIR_UNIT);
+    assert_int_equal(plan_capacity(&config, UINT64_C(29999999999)), 20 * WEIR_UNIT);
 }
 
 static void a_queue_promises_what_leaves_it_too(void **state)

@@ -228,8 +228,15 @@ int explain_in_words(const struct explanation *e)
     }
     if (e->max_latency_ns > 0) {
         char latency[DURATION_TEXT_MAX];
-        (void)printf("  sized for   %s: %s/%s * %s = %s\n", window_text(e->max_latency_ns, latency),
-                     count, e->period, latency, capacity);
+        (void)window_text(e->max_latency_ns, latency);
+        if (e->is_stepped) {
+            char period[DURATION_TEXT_MAX];
+            (void)printf("  sized for   %s: %s for each whole %s = %s\n", latency, count,
+                         window_text(e->config.period_ns, period), capacity);
+        } else {
+            (void)printf("  sized for   %s: %s/%s * %s = %s\n", latency, count, e->period, latency,
+                         capacity);
+        }
     }
     if (e->is_stepped) {
         char period[DURATION_TEXT_MAX];

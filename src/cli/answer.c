@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/promise.h"
+#include "core/arith.h"
 
 enum { DECISION_ITEM_COUNT = 6 };
 
@@ -88,22 +89,38 @@ int answer_exit_code(const struct answer *answer)
     return CLI_FAILED;
 }
 
+bool answer_waited_too_short(const struct answer *answer)
+{
+    return answer->decision.verdict == WEIR_NEVER
+           && answer->cost_micro <= answer->config.capacity_micro && answer->config.waiting > 0;
+}
+
 const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX])
 {
     char cost[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
-    if (answer->cost_micro <= answer->capacity_micro) {
+    char wait[DURATION_TEXT_MAX];
+    char own[DURATION_TEXT_MAX];
+    if (answer->cost_micro > answer->config.capacity_micro) {
+        (void)snprintf(text, NEVER_TEXT_MAX, "a cost of %s exceeds the capacity of %s",
+                       print_micro(answer->cost_micro, cost),
+                       print_micro(answer->config.capacity_micro, capacity));
+        return text;
+    }
+    if (!answer_waited_too_short(answer)) {
         return "its limit lets nobody wait, and none goes at once"; // a queue with waiting=0
     }
-    (void)snprintf(text, NEVER_TEXT_MAX, "a cost of %s exceeds the capacity of %s",
-                   print_micro(answer->cost_micro, cost),
-                   print_micro(answer->capacity_micro, capacity));
+    struct weir_amount wait_ns = amount_of(answer->wait_ns, 1);
+    struct weir_amount own_ns = promise_drain_ns(&answer->config, answer->cost_micro);
+    (void)snprintf(text, NEVER_TEXT_MAX,
+                   "a wait of %s is shorter than what an empty queue takes, %s",
+                   duration_print_exact(&wait_ns, wait), duration_print_exact(&own_ns, own));
     return text;
 }
 
 const char *answer_failure_text(bool waited)
 {
-    return waited ? "lets nobody wait: it is ending, its store keeps no lines, or its table is full"
+    return waited ? "lets nobody wait: it is ending, or has no room"
                   : "cannot decide: its table is full of live buckets";
 }
 
@@ -146,7 +163,7 @@ static void say_verdict(const struct answer *answer)
     case WEIR_NEVER: (void)fputs(answer_never_text(answer, never), stdout); break;
     case WEIR_FAILED:
         (void)printf("the %s %s", answer->is_local ? "store" : "server",
-                     answer_failure_text(answer->waited));
+                     answer_failure_text(answer->wait_ns > 0));
         break;
     }
 }
@@ -171,7 +188,8 @@ void answer_say(const struct answer *answer)
         if (answer->operation == WEIR_SHOW) {
             char capacity[MICRO_TEXT_MAX];
             (void)amount_print_about(&answer->parsed, amount);
-            (void)printf("level %s of %s: ", amount, print_micro(answer->capacity_micro, capacity));
+            (void)printf("level %s of %s: ", amount,
+                         print_micro(answer->config.capacity_micro, capacity));
         } else {
             (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
         }

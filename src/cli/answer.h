@@ -8,16 +8,17 @@
 #include <stdint.h>
 
 #include "cli/cli.h"
+#include "cli/duration.h"
 #include "cli/reply.h"
 #include "weir/limiter.h"
 
 /* A question and its answer. */
 struct answer {
     enum weir_operation operation;
-    bool waited;   // it was asked to
     bool is_local; // decided here, in a store
     uint64_t cost_micro;
-    uint64_t capacity_micro; // of the limit that was asked about
+    uint64_t wait_ns;
+    struct weir_limit_config config; // the limit that was asked about
     struct weir_decision decision;
     struct bytes amount;       // fill: the spill; show: the level; as the server wrote it
     struct weir_amount parsed; // the same
@@ -36,8 +37,12 @@ void answer_say_json(const struct answer *answer);
 /* 0, 1, 3 or 4. */
 int answer_exit_code(const struct answer *answer);
 
-/* What verdict never means: "a cost of 11 exceeds the capacity of 10". Returns `text`. */
-enum { NEVER_TEXT_MAX = 2 * MICRO_TEXT_MAX + 64 };
+/* True if verdict never is about the wait: the cost fits, and not even an empty queue lets it go so
+ * soon. */
+bool answer_waited_too_short(const struct answer *answer);
+
+/* What verdict never means: "a cost of 11 exceeds the capacity of 10". May be `text`, or a constant. */
+enum { NEVER_TEXT_MAX = 2 * DURATION_TEXT_MAX + 80 };
 const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX]);
 
 /* What verdict error means, after "the server". */

@@ -16,7 +16,7 @@ enum exit_code {
     CLI_LIMITED = 1, // not now
     CLI_USAGE = 2,   // the command line is wrong
     CLI_FAILED = 3,  // no answer: no server, a bad reply, no permission
-    CLI_NEVER = 4    // the cost exceeds the capacity
+    CLI_NEVER = 4    // no later try ends otherwise: the cost exceeds the capacity
 };
 
 /* One command: everything that help, the man page's reader and main() need to know of it. */

@@ -2,9 +2,6 @@
  *
  * take, can-take, fill, refund, reset and show: one question about one bucket, put to a server over
  * RESP in one round trip, or decided here in a file that others share. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/question.h"
 #include "cli/store_option.h"
 
@@ -108,33 +105,24 @@ static int ask_store(struct decide *decide)
     return code == CLI_DONE ? say(decide, &answer) : code;
 }
 
-static const char *from_environment(const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* Where the bucket lives: what the command line says, else the environment, else the user's file. */
+/* Where the bucket lives; where nothing is said, in the user's file, and a line at the usual server. */
 static int choose_place(struct decide *decide)
 {
     struct question *question = &decide->question;
     const struct command *command = question->command;
-    bool is_said = question->server.text != NULL || decide->store.url != NULL;
-    const char *server = is_said ? question->server.text : from_environment("WEIR_SERVER");
-    const char *store = is_said ? decide->store.url : from_environment("WEIR_STORE");
-    if (server != NULL && store != NULL) {
-        return usage_error(command, "a bucket lives in one place: %s",
-                           is_said ? "--server or --store" : "unset WEIR_SERVER or WEIR_STORE");
+    if (question->wait_ms > 0) {
+        int code = question_need_server(question, decide->store.url);
+        if (code == CLI_DONE && question->server.text == NULL) {
+            question->server.text = SERVER_DEFAULT;
+        }
+        return code;
     }
-    if (server == NULL && question->server.password_file != NULL) {
+    int code = place_choose(&question->server, &decide->store.url, command);
+    if (code == CLI_DONE && question->server.text == NULL
+        && question->server.password_file != NULL) {
         return usage_error(command, "a password is for a server: say which, --server ADDR");
     }
-    if (server == NULL && question->wait_ms > 0) {
-        return usage_error(command, "the lines are a server's: say which, --server ADDR");
-    }
-    question->server.text = server;
-    decide->store.url = store;
-    return CLI_DONE;
+    return code;
 }
 
 static int run_decide(const struct command *command, enum weir_operation operation, int count,
@@ -186,8 +174,8 @@ const struct command TAKE_COMMAND = {
         "With --wait it stands in line, first come, first served, and the answer comes when it\n"
         "is its turn: whoever comes meanwhile, with or without --wait, is behind it. A wait that\n"
         "cannot end in time is refused at once, and so is everyone while the line is full. At\n"
-        "most 24 h, in whole milliseconds. Ctrl-C gives the place back. Lines are a server's; a\n"
-        "file has none.",
+        "most 24 h, in whole milliseconds. Ctrl-C gives the place back. Lines are a server's, a\n"
+        "file has none: where no server is named, at " SERVER_DEFAULT ".",
     .examples =
         "    weir take login:alice 10/s\n"
         "    weir take export:bob 100/h capacity=5 --cost 2.5\n"

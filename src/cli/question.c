@@ -83,14 +83,25 @@ int question_read_words(struct question *question, int count, char **words)
     if (!join_limit(question->limit, count - 1, words + 1)) {
         return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
-    struct weir_limit_config config;
     struct weir_error error;
-    if (weir_limit_parse(&config, question->limit, strlen(question->limit), &error) != WEIR_OK) {
+    if (weir_limit_parse(&question->config, question->limit, strlen(question->limit), &error)
+        != WEIR_OK) {
         complain_at(question->command, question->limit, &error);
         return CLI_USAGE;
     }
-    question->capacity_micro = config.capacity_micro;
     return CLI_DONE;
+}
+
+int question_need_server(struct question *question, const char *store_url)
+{
+    const char *variable = store_url == NULL ? "WEIR_STORE names" : "--store names";
+    int code = place_choose(&question->server, &store_url, question->command);
+    if (code == CLI_DONE && store_url != NULL) {
+        complain(question->command,
+                 "%s a file, and a file has no lines: say which server, --server ADDR", variable);
+        return CLI_FAILED;
+    }
+    return code;
 }
 
 int question_prepare(struct question *question)
@@ -222,9 +233,9 @@ int question_receive(struct question *question, struct client *client, struct an
     }
     *answer = (struct answer){
         .operation = question->operation,
-        .waited = question->wait_ms > 0,
         .cost_micro = question->cost_micro,
-        .capacity_micro = question->capacity_micro,
+        .wait_ns = question->wait_ms * NS_PER_MS,
+        .config = question->config,
     };
     return answer_read(answer, &reply) ? CLI_DONE : fail_reply(question, &reply);
 }

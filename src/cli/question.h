@@ -53,7 +53,7 @@ struct question {
     struct server_option server;
     const char *key;
     char limit[WEIR_LIMIT_TEXT_MAX + 1];
-    uint64_t capacity_micro; // of that limit
+    struct weir_limit_config config; // that limit
     uint64_t cost_micro;
     uint64_t wait_ms;
     uint64_t timeout_ns;
@@ -69,6 +69,11 @@ int question_read_option(struct question *question, int option, const char *valu
 int question_read_cost(struct question *question, const char *text);
 int question_read_wait(struct question *question, const char *text);
 int question_read_words(struct question *question, int count, char **words);
+
+/* Sees to it that the question goes to a server, for only there are lines: what the command line
+ * says counts alone, else the environment, else SERVER_DEFAULT. CLI_DONE, or complains.
+ *   store_url  what --store says; NULL: nothing */
+int question_need_server(struct question *question, const char *store_url);
 
 /* Completes from the environment where the server is, and what its password is. question_fini() is
  * due in any case. */

@@ -78,7 +78,11 @@ static int read_command_line(struct run *run, int count, char **words)
     if (run->words == NULL) {
         return usage_error(question->command, "say what to run after --");
     }
-    return question_read_words(question, plain_count, plain);
+    code = question_read_words(question, plain_count, plain);
+    if (question->config.kind == WEIR_KIND_QUEUE && question->wait_ms == 0) {
+        question->wait_ms = 1; // the least: a take that waits not at all is given a place for later
+    }
+    return code;
 }
 
 /* Stands in line until it is allowed: CLI_DONE, or says why not and returns how to exit. */
@@ -96,12 +100,17 @@ static int wait_for_turn(struct question *question)
         switch (answer.decision.verdict) {
         case WEIR_ALLOWED: return CLI_DONE;
         case WEIR_NEVER:
+            if (!question->unbounded && answer_waited_too_short(&answer)) {
+                complain(question->command, "%s: its turn did not come in time: %s", question->key,
+                         answer_never_text(&answer, never));
+                return RUN_NOT_IN_TIME;
+            }
             complain(question->command, "its turn never comes: %s",
                      answer_never_text(&answer, never));
             return RUN_FAILED;
         case WEIR_FAILED:
             complain(question->command, "the server at %s %s", question->server.text,
-                     answer_failure_text(answer.waited));
+                     answer_failure_text(answer.wait_ns > 0));
             return RUN_FAILED;
         case WEIR_LIMITED: break;
         }
@@ -143,8 +152,9 @@ static int run_run(const struct command *command, int count, char **words)
         command_help(command);
         return CLI_DONE;
     }
-    int code =
-        question_prepare(&run.question) == CLI_DONE ? wait_for_turn(&run.question) : RUN_FAILED;
+    bool is_ready = question_need_server(&run.question, NULL) == CLI_DONE
+                    && question_prepare(&run.question) == CLI_DONE;
+    int code = is_ready ? wait_for_turn(&run.question) : RUN_FAILED;
     question_fini(&run.question);
     return code == CLI_DONE ? become(&run) : code;
 }
@@ -157,11 +167,12 @@ const struct command RUN_COMMAND = {
         "Waits in line until the cost fits, as weir take --wait does, then becomes the command:\n"
         "its signals and its exit code are its own. Without --wait it waits as long as it takes,\n"
         "and asks again where the line is full. Of a queue it runs the command when the queue\n"
-        "lets it go. Ctrl-C while it waits gives the place back.\n"
+        "lets it go, and --wait 0 is 1 ms there. Ctrl-C while it waits gives the place back.\n"
         "\n"
         "Exits with the command's code, or with 124 if its turn did not come in time, 125 if weir\n"
         "failed (a wrong command line, no server, or a cost that can never pass), 126 if the\n"
-        "command cannot be run, 127 if there is none of this name.",
+        "command cannot be run, 127 if there is none of this name. Lines are a server's: where\n"
+        "only a file is named, it fails.",
     .examples = "    weir run api:acme 5/s -- curl -f https://api.example/orders\n"
                 "    weir run mail:shop 'queue 10/min' --wait 5min -- ./send-one\n"
                 "    weir run backup 1/h --wait 0 -- ./backup || echo 'not now'\n",

@@ -37,6 +37,21 @@ static int read_address(struct server_option *server, const struct command *comm
     return CLI_DONE;
 }
 
+int place_choose(struct server_option *server, const char **store_url,
+                 const struct command *command)
+{
+    bool is_said = server->text != NULL || *store_url != NULL;
+    if (!is_said) {
+        server->text = from_environment("WEIR_SERVER");
+        *store_url = from_environment("WEIR_STORE");
+    }
+    if (server->text != NULL && *store_url != NULL) {
+        return usage_error(command, "a bucket lives in one place: %s",
+                           is_said ? "--server or --store" : "unset WEIR_SERVER or WEIR_STORE");
+    }
+    return CLI_DONE;
+}
+
 int server_option_complete(struct server_option *server, const struct command *command)
 {
     if (server->text == NULL) {

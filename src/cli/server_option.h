@@ -20,6 +20,11 @@ struct server_option {
     struct password password;
 };
 
+/* Where buckets live: what the command line says counts alone, else the environment. Leaves NULL what
+ * is said nowhere. CLI_DONE, or complains: both at once are an error. */
+int place_choose(struct server_option *server, const char **store_url,
+                 const struct command *command);
+
 /* Completes from the environment what was not given, reads the address and the password. Returns
  * CLI_DONE, or complains and returns another code. server_option_fini() is due in any case. */
 int server_option_complete(struct server_option *server, const struct command *command);

@@ -98,7 +98,7 @@ static void decide(struct weir_limiter *limiter, const struct weir_rule *rule,
         .operation = question->operation,
         .is_local = true,
         .cost_micro = question->cost_micro,
-        .capacity_micro = question->capacity_micro,
+        .config = question->config,
     };
     weir_limiter_decide(limiter, &request, &answer->decision, 1);
     answer->existed = detail.existed;

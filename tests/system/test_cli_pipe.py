@@ -474,6 +474,7 @@ def test_a_terminal_sees_it_once_a_second_whatever_it_waits_for():
     ([], "say which limit"),
     (["5/q"], "unknown unit 'q'"),
     (["5/s", "--cost", "x"], "expected the cost"),
+    (["5/s", "--cost", "0"], "lines that cost 0 would all go at once"),
     (["5/s", "--bytes", "--cost", "2"], "--cost is about lines, and --bytes knows none"),
     (["5/s", "--bytes", "-0"], "--null is about lines, and --bytes knows none"),
     (["5/s", "--quiet", "--progress"], "exclude each other"),

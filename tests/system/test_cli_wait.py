@@ -20,9 +20,10 @@ def clean_environment(**more):
 
 
 def start(*arguments, **options):
+    environment = clean_environment(**options.pop("environment", {}))
     return subprocess.Popen(
         [weir_binary(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=clean_environment(), **options,
+        text=True, env=environment, **options,
     )
 
 
@@ -229,8 +230,8 @@ def test_run_without_bound_asks_again():
 
 
 @pytest.mark.parametrize("answer, said", [
-    (reply(NEVER), "its turn never comes: its limit lets nobody wait, and none goes at once"),
-    (reply(FAILED), "lets nobody wait: it is ending, its store keeps no lines, or its table is full"),
+    (reply(NEVER), "its turn never comes: a wait of 1 d is shorter than what an empty queue takes"),
+    (reply(FAILED), "lets nobody wait: it is ending, or has no room"),
     (b"-ERR no\r\n", "says: ERR no"),
     (None, "it closed the connection without an answer"),
 ], ids=["never", "failed", "error", "closed"])
@@ -346,6 +347,70 @@ def test_a_turn_that_never_comes(server):
     closed = "queue 5/s waiting=0"
     assert weir("take", "k", closed, "--wait", "1s", *at(server))[:2] == (
         4, "never: its limit lets nobody wait, and none goes at once\n")
+
+
+def test_a_wait_shorter_than_an_empty_queue_takes(server):
+    limit = "queue 2/s capacity=1"
+    why = "a wait of 100 ms is shorter than what an empty queue takes, 500 ms\n"
+    assert weir("take", "k", limit, "--wait", "100ms", *at(server)) == (4, "never: " + why, "")
+    assert weir("run", "k", limit, "--wait", "100ms", *at(server), "--", "echo", "mine") == (
+        124, "", "weir run: k: its turn did not come in time: " + why)
+    # Who waits for as long as it takes is told that it never ends.
+    assert weir("run", "k", "queue 1/w", *at(server), "--", "echo", "mine") == (
+        125, "", "weir run: its turn never comes: "
+                 "a wait of 1 d is shorter than what an empty queue takes, 7 d\n")
+    with open("/etc/passwd") as stdin:
+        code, _, complained = weir("pipe", "1/w", "--key", "k", *at(server), stdin=stdin)
+    assert (code, "shorter than what an empty queue takes, 7 d" in complained) == (3, True)
+
+
+def test_of_a_queue_run_without_a_wait_takes_no_place(server):
+    for limit, code in (("queue 2/s", 124), ("queue 2/s first=now", 0)):
+        assert weir("run", "q", limit, "--wait", "0", *at(server), "--", "true")[0] == code
+    # The first has gone: who does not wait may not go, and does not stand there either.
+    assert weir("run", "q", "queue 2/s first=now", "--wait", "0", *at(server), "--", "true") == (
+        124, "", "weir run: q: its turn did not come in time; retry in 499 ms\n")
+    assert server.command("WEIR.SHOW", "q", "queue 2/s")[6] == "0"
+
+
+# ---- Lines are a server's ----
+
+COMMANDS = [(3, ["take", "k", "1/s", "--wait", "1s"]), (125, ["run", "k", "1/s", "--", "true"]),
+            (3, ["pipe", "1/s", "--key", "k"])]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("code, arguments", COMMANDS)
+def test_a_file_has_no_lines(code, arguments, server, tmp_path):
+    store = {"WEIR_STORE": f"file:{tmp_path}/store"}
+    got, said, complained = weir(*arguments, environment=store, stdin=subprocess.DEVNULL)
+    assert (got, said) == (code, "")
+    assert complained == (f"weir {arguments[0]}: WEIR_STORE names a file, and a file has no lines: "
+                          "say which server, --server ADDR\n")
+    # What the command line says counts alone; of the environment, one.
+    command, *rest = arguments
+    assert weir(command, *at(server), *rest, environment=store, stdin=subprocess.DEVNULL)[0] == 0
+    both = {**store, "WEIR_SERVER": at(server)[1]}
+    got, _, complained = weir(*arguments, environment=both, stdin=subprocess.DEVNULL)
+    assert (got, "unset WEIR_SERVER or WEIR_STORE" in complained) == (125 if code == 125 else 2, True)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("code, arguments", COMMANDS)
+def test_where_nothing_is_said_it_is_the_usual_server(code, arguments):
+    got, _, complained = weir(*arguments, stdin=subprocess.DEVNULL)
+    assert got == 0 or (got == code and "no server at 127.0.0.1:6390" in complained)
+
+
+@pytest.mark.once
+def test_a_server_without_lines_says_so(tmp_path):
+    with WeirServer("--store", f"file:{tmp_path}/store") as shared:
+        for code, arguments in COMMANDS:
+            command, *rest = arguments
+            with open("/etc/passwd") as stdin:
+                got, said, complained = weir(command, *at(shared), *rest, stdin=stdin)
+            assert (got, said) == (code, "")
+            assert "says: ERR WAIT: nobody can wait here: this store is shared" in complained
 
 
 def test_run_comes_again_where_the_line_is_full(server):

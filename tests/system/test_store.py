@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_docs import read_sessions
-from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+from weirserver import DEADLINE_S, RespError, WeirServer, wait_until, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 IS_ROOT = os.geteuid() == 0
@@ -85,7 +85,6 @@ def test_a_store_is_named_by_option_or_variable(tmp_path):
         (["--store", "file:/x", "--server", "localhost:1"], {}, "--server or --store"),
         ([], {"WEIR_STORE": "file:/x", "WEIR_SERVER": "h:1"}, "unset WEIR_SERVER or WEIR_STORE"),
         (["--store", "memory:"], {}, "memory is forgotten when this command ends"),
-        (["--wait", "1s"], {}, "the lines are a server's: say which, --server ADDR"),
         (["--store", "file:x"], {}, "the path of a file starts with /"),
         (["--store", "file:/x?mode=0777"], {}, "a mode is 0600"),
         (["--store", "file:/x", "--password-file", "/p"], {}, "a password is for a server"),
@@ -167,7 +166,8 @@ def test_a_file_of_real_time_and_one_of_tests_are_two(tmp_path):
 def test_waiting_in_line_is_an_error_in_a_file(tmp_path):
     with WeirServer("--store", f"file:{tmp_path}/store") as server:
         assert server.command("WEIR.TAKE", "k", "1/d", "WAIT", 0)[0] == 0
-        assert server.command("WEIR.TAKE", "k", "1/d", "WAIT", 1000)[0] == 4
+        with pytest.raises(RespError, match="WAIT: nobody can wait here"):
+            server.command("WEIR.TAKE", "k", "1/d", "WAIT", 1000)
         assert server.command("WEIR.TAKE", "k", "1/d")[0] == 1
 
 

@@ -250,7 +250,7 @@ static int flow_init(struct flow *flow, struct pipe *pipe)
     flow->source.fd = STDIN_FILENO;
     flow->source.by_bytes = pipe->by_bytes;
     flow->source.separator = pipe->null_separated ? '\0' : '\n';
-    flow->source.piece_bytes = piece_of(&pipe->config);
+    flow->source.piece_bytes = piece_of(&pipe->question.config);
     flow->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (flow->timer_fd < 0) {
         return fail_system(flow, "timer");

@@ -52,22 +52,21 @@ static int read_limit(struct pipe *pipe, int count, char **words)
     }
     bool has_kind = written[0] < '0' || written[0] > '9';
     (void)snprintf(text, sizeof text, "%s%s", has_kind ? "" : "queue ", written);
-    enum weir_status status = weir_limit_parse(&pipe->config, text, strlen(text), &error);
-    if (status == WEIR_OK && pipe->config.kind != WEIR_KIND_QUEUE) {
-        pipe->config.kind = WEIR_KIND_QUEUE;
-        pipe->config.first = WEIR_FIRST_INTERVAL;
+    enum weir_status status = weir_limit_parse(&question->config, text, strlen(text), &error);
+    if (status == WEIR_OK && question->config.kind != WEIR_KIND_QUEUE) {
+        question->config.kind = WEIR_KIND_QUEUE;
+        question->config.first = WEIR_FIRST_INTERVAL;
     }
     if (status == WEIR_OK) {
-        pipe->config.waiting = WEIR_WAITING_MAX; // a pipe waits, whoever else may not
-        status = weir_limit_init(&pipe->limit, &pipe->config, &error);
+        question->config.waiting = WEIR_WAITING_MAX; // a pipe waits, whoever else may not
+        status = weir_limit_init(&pipe->limit, &question->config, &error);
     }
     if (status != WEIR_OK) {
         complain_at(question->command, text, &error);
         return CLI_USAGE;
     }
-    status = weir_limit_print(&pipe->config, question->limit, sizeof question->limit);
+    status = weir_limit_print(&question->config, question->limit, sizeof question->limit);
     assert(status == WEIR_OK);
-    question->capacity_micro = pipe->config.capacity_micro;
     return CLI_DONE;
 }
 
@@ -90,10 +89,13 @@ static int check(const struct pipe *pipe, const struct arguments *arguments)
     if (question->key == NULL && question->server.text != NULL) {
         return usage_error(command, "--server is of no use without --key");
     }
-    if (question->cost_micro > question->capacity_micro) {
+    if (question->cost_micro == 0) {
+        return usage_error(command, "lines that cost 0 would all go at once: there is no limit");
+    }
+    if (question->cost_micro > question->config.capacity_micro) {
         return usage_error(command, "a cost of %s never fits in a line of %s",
                            print_micro(question->cost_micro, cost),
-                           print_micro(question->capacity_micro, capacity));
+                           print_micro(question->config.capacity_micro, capacity));
     }
     return CLI_DONE;
 }
@@ -178,7 +180,10 @@ static int run_pipe(const struct command *command, int count, char **words)
     if (!has_both_ends(command)) {
         return CLI_FAILED;
     }
-    code = pipe.question.key != NULL ? question_prepare(&pipe.question) : CLI_DONE;
+    if (pipe.question.key != NULL) {
+        code = question_need_server(&pipe.question, NULL);
+        code = code == CLI_DONE ? question_prepare(&pipe.question) : code;
+    }
     if (code == CLI_DONE) {
         code = flow_run(&pipe);
     }

@@ -8,10 +8,9 @@
 #include "cli/question.h"
 
 /*   question.key  NULL: a line of its own; otherwise the line of this key at a server
- *   limit         of kind queue; its rate is the rate of the stream */
+ *   limit         question.config, of kind queue; its rate is the rate of the stream */
 struct pipe {
     struct question question;
-    struct weir_limit_config config;
     struct weir_limit limit;
     uint64_t item_cost_micro; // of a line, or a byte
     bool by_bytes;

@@ -17,9 +17,6 @@ static uint64_t smaller(uint64_t a, uint64_t b)
  * SHARE_SPAN_NS, and at most half of what the line holds, so that two users find room in it. */
 static uint64_t batch_of(const struct weir_limit_config *config, uint64_t cost_micro)
 {
-    if (cost_micro == 0) {
-        return UINT64_MAX;
-    }
     uint128 span = (uint128)config->count_micro * SHARE_SPAN_NS / config->period_ns / cost_micro;
     uint64_t half = config->capacity_micro / 2 / cost_micro;
     uint64_t batch = span < half ? (uint64_t)span : half;
@@ -29,7 +26,7 @@ static uint64_t batch_of(const struct weir_limit_config *config, uint64_t cost_m
 int share_open(struct share *share, struct pipe *pipe, size_t source_size)
 {
     struct question *question = &pipe->question;
-    uint64_t batch = batch_of(&pipe->config, pipe->item_cost_micro);
+    uint64_t batch = batch_of(&pipe->question.config, pipe->item_cost_micro);
     *share = (struct share){
         .question = question,
         .client = {.fd = -1},
@@ -99,6 +96,7 @@ int share_ask(struct share *share, struct source *source, uint64_t now_ns)
 int share_receive(struct share *share, uint64_t now_ns)
 {
     struct answer answer;
+    char never[NEVER_TEXT_MAX];
     int code = question_receive(share->question, &share->client, &answer);
     if (code != CLI_DONE) {
         return code;
@@ -114,9 +112,12 @@ int share_receive(struct share *share, uint64_t now_ns)
             now_ns + (retry_ns > (int64_t)ASK_AGAIN_NS_MIN ? (uint64_t)retry_ns : ASK_AGAIN_NS_MIN);
         return CLI_DONE;
     case WEIR_NEVER:
+        complain(share->question->command, "its turn never comes: %s",
+                 answer_never_text(&answer, never));
+        return CLI_FAILED;
     case WEIR_FAILED: break;
     }
     complain(share->question->command, "the server at %s %s", share->question->server.text,
-             answer_failure_text(answer.waited));
+             answer_failure_text(true));
     return CLI_FAILED;
 }

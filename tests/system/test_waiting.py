@@ -13,7 +13,7 @@ MS = 1_000_000
 S = 1_000_000_000
 
 protocols = pytest.mark.parametrize("protocol", ["resp", "http"])
-# One per second, and after one take somebody waits. How many go before the first interval ends.
+# Each lets one go per second, and after one take somebody waits.
 LIMITS = {
     "bucket": "1/s",
     "queue": "queue 1/s capacity=100",

@@ -30,8 +30,8 @@ static size_t write_pipeline(char *to, const char *command, unsigned *seed)
     return (size_t)(to - start);
 }
 
-static void measure_engine(struct resp_world *world, const char *name,
-                           char (*pipelines)[DEPTH * 128], const size_t *lengths, size_t count)
+static void measure_engine(struct world *world, const char *name, char (*pipelines)[DEPTH * 128],
+                           const size_t *lengths, size_t count)
 {
     double start = now_s();
     size_t used;
@@ -77,7 +77,7 @@ int main(void)
         {"WEIR.TAKE", "*3\r\n$9\r\nWEIR.TAKE\r\n$8\r\nkey#####\r\n$6\r\n30/min\r\n"},
         {"PING", "*1\r\n$4\r\nPING\r\n"},
     };
-    struct resp_world world;
+    struct world world;
     if (!resp_world_open(&world, WEIR_MEMORY_BYTES)) {
         return 1;
     }
@@ -90,6 +90,6 @@ int main(void)
         measure_engine(&world, CASES[c].name, pipelines, lengths, PIPELINE_COUNT);
         measure_engine(&world, CASES[c].name, pipelines, lengths, PIPELINE_COUNT);
     }
-    resp_world_close(&world);
+    world_close(&world);
     return 0;
 }

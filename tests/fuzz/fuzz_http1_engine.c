@@ -18,7 +18,7 @@ static void require(bool condition)
     }
 }
 
-static void configure(struct http1_world *world, uint8_t choice)
+static void configure(struct world *world, uint8_t choice)
 {
     require(http1_world_open(world, WEIR_MEMORY_BYTES_MIN));
     world->config.headers = (enum header_preset)(choice % 5);
@@ -28,16 +28,16 @@ static void configure(struct http1_world *world, uint8_t choice)
     world->config.trusted_proxies[0] = (struct cidr){.prefix_bits = choice >> 6 == 1 ? 0 : 128};
     world->config.trusted_proxy_count = 1;
     world->peer.has_address = choice >> 6 != 3;
-    http1_world_connect(world);
+    world_connect(world);
 }
 
 /* Sends all of it in reads of `step` bytes, as long as the connection is open. */
-static void run(struct http1_world *world, const uint8_t *data, size_t size, size_t step)
+static void run(struct world *world, const uint8_t *data, size_t size, size_t step)
 {
     enum engine_state state = ENGINE_OPEN;
     for (size_t at = 0; at < size && state == ENGINE_OPEN; at += step) {
         size_t length = size - at < step ? size - at : step;
-        state = http1_world_feed(world, data + at, length);
+        state = world_feed(world, data + at, length);
     }
 }
 
@@ -59,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2 || size > 64 * 1024) {
         return 0;
     }
-    struct http1_world whole;
-    struct http1_world parts;
+    struct world whole;
+    struct world parts;
     configure(&whole, data[0]);
     configure(&parts, data[0]);
     run(&whole, data + 2, size - 2, size);
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(memcmp(whole.output.at, parts.output.at, whole_length) == 0);
         require(whole_length > 12 && memcmp(whole.output.at, "HTTP/1.1 ", 9) == 0);
     }
-    http1_world_close(&whole);
-    http1_world_close(&parts);
+    world_close(&whole);
+    world_close(&parts);
     return 0;
 }

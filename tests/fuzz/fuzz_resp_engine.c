@@ -18,7 +18,7 @@ static void require(bool condition)
     }
 }
 
-static void configure(struct resp_world *world, uint8_t choice)
+static void configure(struct world *world, uint8_t choice)
 {
     require(resp_world_open(world, WEIR_MEMORY_BYTES_MIN));
     if ((choice & 1) != 0) {
@@ -32,12 +32,12 @@ static void configure(struct resp_world *world, uint8_t choice)
 }
 
 /* Sends all of it in reads of `step` bytes, as long as the connection is open. */
-static void run(struct resp_world *world, const uint8_t *data, size_t size, size_t step)
+static void run(struct world *world, const uint8_t *data, size_t size, size_t step)
 {
     enum engine_state state = ENGINE_OPEN;
     for (size_t at = 0; at < size && state == ENGINE_OPEN; at += step) {
         size_t length = size - at < step ? size - at : step;
-        state = resp_world_feed(world, data + at, length);
+        state = world_feed(world, data + at, length);
     }
 }
 
@@ -125,8 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2 || size > 64 * 1024) {
         return 0;
     }
-    struct resp_world whole;
-    struct resp_world parts;
+    struct world whole;
+    struct world parts;
     configure(&whole, data[0]);
     configure(&parts, data[0]);
     run(&whole, data + 2, size - 2, size);
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (rest.length > 0) {
         check_reply(&rest, 0);
     }
-    resp_world_close(&whole);
-    resp_world_close(&parts);
+    world_close(&whole);
+    world_close(&parts);
     return 0;
 }

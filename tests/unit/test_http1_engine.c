@@ -19,7 +19,7 @@
 #define END       HOST "\r\n"
 #define NS_PER_MS UINT64_C(1000000)
 
-static struct http1_world world;
+static struct world world;
 static enum engine_state state_after; // of the last request()
 
 static int setup(void **state)
@@ -32,7 +32,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    http1_world_close(&world);
+    world_close(&world);
     return 0;
 }
 
@@ -41,9 +41,9 @@ static int teardown(void **state)
 /* Sends a request over a connection of its own and returns all that comes back. */
 static const char *request(const char *text)
 {
-    http1_world_connect(&world);
+    world_connect(&world);
     world.output.length = 0;
-    state_after = http1_world_feed(&world, text, strlen(text));
+    state_after = world_feed(&world, text, strlen(text));
     buffer_append(&world.output, "", 1);
     assert_false(world.output.failed);
     return world.output.at;
@@ -197,7 +197,7 @@ static void test_the_other_operations(void **state)
 static void test_a_full_table_is_503(void **state)
 {
     (void)state;
-    http1_world_close(&world);
+    world_close(&world);
     assert_true(http1_world_open(&world, WEIR_MEMORY_BYTES_MIN));
     const char *reply = NULL;
     for (int i = 0; i < 20000; i++) {
@@ -677,9 +677,9 @@ static void test_continue_is_said_once_and_in_order(void **state)
     assert_status(reply, 200);
     assert_has(reply, "its own\nHTTP/1.1 100 Continue\r\n\r\n");
     world.output.length = 0;
-    assert_int_equal(http1_world_feed(&world, "{", 1), ENGINE_OPEN);
+    assert_int_equal(world_feed(&world, "{", 1), ENGINE_OPEN);
     assert_int_equal(world.output.length, 0);
-    http1_world_feed(&world, &QUESTION[1], 25);
+    world_feed(&world, &QUESTION[1], 25);
     buffer_append(&world.output, "", 1);
     assert_has(world.output.at, "HTTP/1.1 200 OK\r\n");
     assert_lacks(world.output.at, "Continue");
@@ -715,7 +715,7 @@ static void test_pipelining(void **state)
                                "{\"key\":\"a\",\"limit\":\"100/s\"}GET /x HTTP/1.1\r\n" END);
         }
     }
-    assert_int_equal(http1_world_feed(&world, stream.at, stream.length), ENGINE_OPEN);
+    assert_int_equal(world_feed(&world, stream.at, stream.length), ENGINE_OPEN);
     assert_int_equal(world.input.length, 0);
     buffer_append(&world.output, "", 1);
     const char *at = world.output.at;
@@ -736,10 +736,10 @@ static void test_pipelining(void **state)
     struct buffer whole = world.output;
     buffer_init(&world.output, 1 << 24);
     assert_status(post("/v1/reset", "{\"key\":\"a\",\"limit\":\"100/s\"}"), 200);
-    http1_world_connect(&world);
+    world_connect(&world);
     world.output.length = 0;
     for (size_t i = 0; i < stream.length; i++) {
-        assert_int_equal(http1_world_feed(&world, stream.at + i, 1), ENGINE_OPEN);
+        assert_int_equal(world_feed(&world, stream.at + i, 1), ENGINE_OPEN);
     }
     assert_int_equal(world.output.length, whole.length - 1);
     assert_memory_equal(world.output.at, whole.at, whole.length - 1);
@@ -767,7 +767,7 @@ static void test_pipelined_large_questions(void **state)
         stream.length += KEY_BYTES;
         buffer_append_text(&stream, "\"}\r\n0\r\n\r\n");
     }
-    http1_world_feed(&world, stream.at, stream.length);
+    world_feed(&world, stream.at, stream.length);
     buffer_append(&world.output, "", 1);
     for (int left = 9; left > 9 - COUNT; left--) {
         char remaining[32];
@@ -797,7 +797,7 @@ static void test_plenty_of_output_pauses(void **state)
     assert_true(used < stream.length);
     assert_int_equal(used % (sizeof one - 1), 0);
     buffer_fini(&output);
-    http1_world_feed(&world, stream.at, stream.length);
+    world_feed(&world, stream.at, stream.length);
     assert_int_equal(world.input.length, 0);
     buffer_fini(&stream);
 }
@@ -845,7 +845,7 @@ static void test_a_take_waits_and_holds_up_what_is_behind_it(void **state)
     assert_has(reply, "RateLimit-Policy: \"1/s\";q=1;w=1\r\n");
     assert_has(body_of(reply), "{\"verdict\":\"allowed\",\"capacity\":1,");
     world.output.length = 0;
-    assert_int_equal(http1_world_feed(&world, "", 0), ENGINE_OPEN);
+    assert_int_equal(world_feed(&world, "", 0), ENGINE_OPEN);
     assert_int_equal(world.input.length, 0);
 }
 
@@ -906,7 +906,7 @@ static void test_who_leaves_while_waiting_leaves_nothing(void **state)
     world.wait.holds = true;
     (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "");
     assert_int_equal(state_after, ENGINE_WAITING);
-    http1_world_connect(&world); // closes the one that waits: the address sanitizer would know
+    world_connect(&world); // closes the one that waits: the address sanitizer would know
 }
 
 static void test_what_cannot_wait_says_so(void **state)

@@ -16,7 +16,7 @@
 
 #define MS UINT64_C(1000000)
 
-static struct resp_world world;
+static struct world world;
 
 static int open_world(void **state)
 {
@@ -27,7 +27,7 @@ static int open_world(void **state)
 static int close_world(void **state)
 {
     (void)state;
-    resp_world_close(&world);
+    world_close(&world);
     return 0;
 }
 
@@ -35,7 +35,7 @@ static int close_world(void **state)
 static const char *ask_bytes(const char *bytes, size_t length, enum engine_state expected)
 {
     world.output.length = 0;
-    enum engine_state state = resp_world_feed(&world, bytes, length);
+    enum engine_state state = world_feed(&world, bytes, length);
     assert_false(world.output.failed);
     buffer_append(&world.output, "", 1);
     if (state != expected) {
@@ -575,7 +575,7 @@ static void test_pauses_in_a_transaction(void **state)
     }
     assert_true(turns > 2);
     buffer_consume(&world.input, used);
-    (void)resp_world_feed(&world, "", 0);
+    (void)world_feed(&world, "", 0);
     assert_memory_equal(world.output.at, "*1001\r\n*", 8);
     static const char END[] = "$4\r\nlast\r\n+PONG\r\n";
     assert_memory_equal(world.output.at + world.output.length - (sizeof END - 1), END,
@@ -591,7 +591,7 @@ static void test_closes_after_protocol_errors(void **state)
     (void)state;
     assert_last_answer("PING\r\n*1\r\n:3\r\nPING\r\n",
                        "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n");
-    resp_world_connect(&world);
+    world_connect(&world);
     assert_last_answer("*9999\r\n", "-ERR Protocol error: invalid multibulk length\r\n");
 }
 
@@ -599,10 +599,10 @@ static void test_closes_on_browsers(void **state)
 {
     (void)state;
     assert_last_answer("POST / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.TAKE k 1/s\r\n", "");
-    resp_world_connect(&world);
+    world_connect(&world);
     assert_last_answer("GET / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.TAKE k 1/s\r\n",
                        "-ERR wrong number of arguments for 'get' command\r\n");
-    resp_world_connect(&world);
+    world_connect(&world);
     assert_answer("WEIR.SHOW k 1/s\n", "*7\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n");
 }
 
@@ -669,7 +669,7 @@ static void test_bounds_strangers(void **state)
     world.config.password = "secret";
     world.config.password_len = 6;
     assert_last_answer("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n");
-    resp_world_connect(&world);
+    world_connect(&world);
     assert_last_answer("*2\r\n$4\r\nAUTH\r\n$16385\r\n",
                        "-ERR Protocol error: unauthenticated bulk length\r\n");
 }

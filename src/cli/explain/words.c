@@ -208,36 +208,33 @@ static void say_waits(const struct explanation *e)
                  print_micro(e->config.capacity_micro, capacity));
 }
 
-int explain_in_words(const struct explanation *e)
+/* What the capacity was made for. */
+static void say_sizing(const struct explanation *e)
 {
-    struct colours colours = colours_of_output();
     char count[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
-    char interval[SPAN_TEXT_MAX];
-    char drain[SPAN_TEXT_MAX];
-    char rate[WEIR_AMOUNT_TEXT_MAX];
+    char latency[DURATION_TEXT_MAX];
     (void)print_micro(e->config.count_micro, count);
     (void)print_micro(e->config.capacity_micro, capacity);
-    print_span(&e->interval_ns, interval);
-    print_span(&e->drain_ns, drain);
-    (void)weir_amount_print(&e->rate_per_s, rate);
+    (void)window_text(e->max_latency_ns, latency);
+    if (e->is_stepped) {
+        char period[DURATION_TEXT_MAX];
+        (void)printf("  sized for   %s: %s for each whole %s = %s\n", latency, count,
+                     window_text(e->config.period_ns, period), capacity);
+    } else {
+        (void)printf("  sized for   %s: %s/%s * %s = %s\n", latency, count, e->period, latency,
+                     capacity);
+    }
+}
 
-    (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
-    if (strcmp(e->written, e->canonical) != 0) {
-        (void)printf("  you wrote   %s\n", e->written);
-    }
-    if (e->max_latency_ns > 0) {
-        char latency[DURATION_TEXT_MAX];
-        (void)window_text(e->max_latency_ns, latency);
-        if (e->is_stepped) {
-            char period[DURATION_TEXT_MAX];
-            (void)printf("  sized for   %s: %s for each whole %s = %s\n", latency, count,
-                         window_text(e->config.period_ns, period), capacity);
-        } else {
-            (void)printf("  sized for   %s: %s/%s * %s = %s\n", latency, count, e->period, latency,
-                         capacity);
-        }
-    }
+static void say_rate(const struct explanation *e)
+{
+    char count[MICRO_TEXT_MAX];
+    char interval[SPAN_TEXT_MAX];
+    char rate[WEIR_AMOUNT_TEXT_MAX];
+    (void)print_micro(e->config.count_micro, count);
+    print_span(&e->interval_ns, interval);
+    (void)weir_amount_print(&e->rate_per_s, rate);
     if (e->is_stepped) {
         char period[DURATION_TEXT_MAX];
         (void)printf("  drains      %s at the end of every %s since its first charge", count,
@@ -248,6 +245,24 @@ int explain_in_words(const struct explanation *e)
     }
     bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
     (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
+}
+
+int explain_in_words(const struct explanation *e)
+{
+    struct colours colours = colours_of_output();
+    char capacity[MICRO_TEXT_MAX];
+    char drain[SPAN_TEXT_MAX];
+    (void)print_micro(e->config.capacity_micro, capacity);
+    print_span(&e->drain_ns, drain);
+
+    (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
+    if (strcmp(e->written, e->canonical) != 0) {
+        (void)printf("  you wrote   %s\n", e->written);
+    }
+    if (e->max_latency_ns > 0) {
+        say_sizing(e);
+    }
+    say_rate(e);
     if (e->is_queue) {
         (void)printf("  holds       %s in line; %s\n", capacity,
                      e->config.first == WEIR_FIRST_NOW

@@ -20,7 +20,7 @@ static struct lines *lines_of(const struct worker *worker)
     return worker->server->limiter->lines;
 }
 
-/* A store without lines has nothing to lock: nobody ever waits. */
+/* A store without lines has nothing to lock: nobody ever waits, and no wheel turns. */
 static void lock(struct worker *worker)
 {
     if (lines_of(worker) != NULL) {
@@ -91,6 +91,9 @@ static void schedule(struct waiter *waiter, uint64_t due_ns)
 static void call_due(struct worker *worker, uint64_t now_ns)
 {
     struct wheel_entry *timer;
+    if (lines_of(worker) == NULL) { // and no lock: the wheels of others are not ours to touch
+        return;
+    }
     while ((timer = wheel_take_due(&worker->agenda.wheel, now_ns)) != NULL) {
         lines_call(lines_of(worker), &waiting_of_timer(timer)->waiter, now_ns);
     }

@@ -21,6 +21,12 @@ _weir()
         words='csv common combined'
     elif [[ $before == --unit ]]; then
         words='s ms us ns'
+    elif [[ $before == --log ]]; then
+        words='text json'
+    elif [[ $before == --log-level ]]; then
+        words='debug info warn error'
+    elif [[ $before == --headers ]]; then
+        words='draft x-ratelimit used rate-limited none'
     elif [[ $before == --protocol ]]; then
         words='resp http'
     elif [[ $before == --command ]]; then

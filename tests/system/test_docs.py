@@ -91,8 +91,8 @@ def test_the_vectors_that_a_page_names_exist():
 @pytest.mark.once
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs/README.md").read_text()
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
-    assert not {page for page in pages if page not in index}
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert not {page for page in pages - {"README.md"} if f"({page})" not in index}
 
 
 # ---- The pages about waiting ----

@@ -170,7 +170,7 @@ def rows_many_keys(report):
 
 
 def rows_stores(report):
-    """20, 21: the same table in a file; on a disk the kernel also writes it back meanwhile."""
+    """34, 35: the same table in a file; on a disk the kernel also writes it back meanwhile."""
     progress(f"filling tables in memory and in files with {report.keys} keys")
     disk = ROOT / "build" / "bench"
     disk.mkdir(parents=True, exist_ok=True)
@@ -182,11 +182,11 @@ def rows_stores(report):
     size = f"{report.keys / 1e6:g} M keys"
     for name, how in (("one call", "single"), ("batch of 32", "batch")):
         for peer, pages, bar in (("small", "4 KiB", 1.1), ("huge", "2 MiB", 1.5)):
-            report.pair(20, f"in a file, {name}, {size}", "ns", samples, f"file_{how}",
+            report.pair(34, f"in a file, {name}, {size}", "ns", samples, f"file_{how}",
                         f"{peer}_{how}", f"in memory, pages of {pages}", bar)
-        report.pair(20, f"on a disk, {name}, {size}", "ns", samples, f"disk_{how}", f"small_{how}",
+        report.pair(34, f"on a disk, {name}, {size}", "ns", samples, f"disk_{how}", f"small_{how}",
                     "in memory, pages of 4 KiB")
-    report.pair(21, "opening a file of 1 GiB", "us", samples, "file_open_large", "file_open_little",
+    report.pair(35, "opening a file of 1 GiB", "us", samples, "file_open_large", "file_open_little",
                 "opening one of 1 MiB", 2.0)
 
 
@@ -462,6 +462,8 @@ def rows_timers(report):
         samples = in_turns(max(report.rounds, 5), [program])
     report.pair(30, "fire + schedule, wheel, as in a queue", "ns", samples, "queue_wheel",
                 "queue_heap", "4-ary heap", 0.5, 0.15)
+    report.pair(30, "the same", "ns", samples, "queue_wheel", "plain_heap",
+                "a heap that nobody can leave")
     report.pair(30, "the same, waits of 1 to 10 s by chance", "ns", samples, "mixed_wheel",
                 "mixed_heap", "4-ary heap")
     report.pair(30, "pop + submit of a shaper, its lock included", "ns", samples, "shaper",
@@ -525,7 +527,7 @@ def run_rows(report, rows):
         rows_one_bucket(report)
     if rows & {4, 5, 6, 7, 8, 9}:
         bytes_per_key = rows_many_keys(report)
-    if rows & {20, 21}:
+    if rows & {34, 35}:
         rows_stores(report)
     if 9 in rows:
         row_bytes(report, bytes_per_key)
@@ -554,8 +556,8 @@ def run_rows(report, rows):
         row_idle(report)
 
 
-ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21,
-            26, 27, 28, 29, 30, 32, 33]
+ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
+            26, 27, 28, 29, 30, 32, 33, 34, 35]
 
 
 def main():

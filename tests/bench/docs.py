@@ -29,7 +29,7 @@ SECTIONS = [
     ("The server: RESP", (10, 11, 12, 13, 14)),
     ("The server: HTTP", (16, 17)),
     ("Precision", (19,)),
-    ("In a file that processes share", (20, 21)),
+    ("In a file that processes share", (34, 35)),
     ("Waiting", (26, 27, 28, 29, 30)),
     ("The command, and an idle server", (32, 33)),
 ]

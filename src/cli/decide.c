@@ -128,12 +128,7 @@ static int choose_place(struct decide *decide)
 static int run_decide(const struct command *command, enum weir_operation operation, int count,
                       char **words)
 {
-    struct decide decide = {
-        .question = {.command = command,
-                     .operation = operation,
-                     .cost_micro = WEIR_UNIT,
-                     .timeout_ns = QUESTION_TIMEOUT_NS_DEFAULT},
-    };
+    struct decide decide = {.question = question_of(command, operation)};
     int code = read_command_line(&decide, count, words);
     if (code != CLI_DONE) {
         return code;

@@ -20,6 +20,24 @@ static const char *const WIRE_NAMES[] = {
     [WEIR_REFUND] = "WEIR.REFUND", [WEIR_SHOW] = "WEIR.SHOW",        [WEIR_RESET] = "WEIR.RESET",
 };
 
+struct question question_of(const struct command *command, enum weir_operation operation)
+{
+    return (struct question){
+        .command = command,
+        .operation = operation,
+        .cost_micro = WEIR_UNIT,
+        .timeout_ns = 5 * NS_PER_S,
+    };
+}
+
+struct question question_that_waits(const struct command *command)
+{
+    struct question question = question_of(command, WEIR_TAKE);
+    question.wait_ms = QUESTION_WAIT_MS_MAX;
+    question.unbounded = true;
+    return question;
+}
+
 int question_read_cost(struct question *question, const char *text)
 {
     struct weir_error error;

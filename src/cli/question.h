@@ -3,7 +3,7 @@
  * A question about one bucket, and the conversation with the server that answers it: what take and
  * its relatives, run, and pipe --key have in common.
  *
- *     struct question question = {.command = command, ...};
+ *     struct question question = question_of(command, WEIR_TAKE);
  *     ... the command line ...
  *     code = question_prepare(&question);
  *     if (code == CLI_DONE) {
@@ -24,8 +24,7 @@
 #include "cli/duration.h"
 #include "cli/server_option.h"
 
-#define QUESTION_TIMEOUT_NS_DEFAULT (5 * NS_PER_S)
-#define QUESTION_WAIT_MS_MAX        UINT64_C(86400000) // 24 h, as on the wire
+#define QUESTION_WAIT_MS_MAX UINT64_C(86400000) // 24 h, as on the wire
 
 /* The options that every command which asks a server begins with, in this order. */
 enum {
@@ -61,6 +60,11 @@ struct question {
     bool logs_in;              // a password goes ahead of what is sent next
     uint64_t waiting_since_ns; // since it was first sent; 0: it was not
 };
+
+/* As it is before the command line was read: a cost of 1, and 5 s for an answer. The second is a take
+ * that waits as long as it takes. */
+struct question question_of(const struct command *command, enum weir_operation operation);
+struct question question_that_waits(const struct command *command);
 
 /* Each reads a part of the command line. CLI_DONE, or complains and returns CLI_USAGE.
  *   question_read_option()  one of QUESTION_OPTIONS

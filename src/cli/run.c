@@ -137,14 +137,7 @@ static int become(const struct run *run)
 
 static int run_run(const struct command *command, int count, char **words)
 {
-    struct run run = {
-        .question = {.command = command,
-                     .operation = WEIR_TAKE,
-                     .cost_micro = WEIR_UNIT,
-                     .wait_ms = QUESTION_WAIT_MS_MAX,
-                     .unbounded = true,
-                     .timeout_ns = QUESTION_TIMEOUT_NS_DEFAULT},
-    };
+    struct run run = {.question = question_that_waits(command)};
     if (read_command_line(&run, count, words) != CLI_DONE) {
         return RUN_FAILED;
     }

@@ -161,14 +161,7 @@ static bool has_both_ends(const struct command *command)
 
 static int run_pipe(const struct command *command, int count, char **words)
 {
-    struct pipe pipe = {
-        .question = {.command = command,
-                     .operation = WEIR_TAKE,
-                     .cost_micro = WEIR_UNIT,
-                     .wait_ms = QUESTION_WAIT_MS_MAX,
-                     .unbounded = true,
-                     .timeout_ns = QUESTION_TIMEOUT_NS_DEFAULT},
-    };
+    struct pipe pipe = {.question = question_that_waits(command)};
     int code = read_command_line(&pipe, count, words);
     if (code != CLI_DONE) {
         return code;

@@ -75,6 +75,11 @@ static void say_windows(const struct explanation *e)
         }
         (void)putchar('\n');
     }
+    if (e->is_queue) {
+        (void)printf(
+            "                as scheduled; where weir does the waiting, one may go %d ms late\n",
+            (int)(WEIR_JITTER_NS / NS_PER_MS));
+    }
 }
 
 /* How long after the start the row of the picture is. */

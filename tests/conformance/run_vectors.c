@@ -5,7 +5,8 @@
  *     run_vectors core|shared|table|file|forked FILE.vec...
  *
  * `core` keeps each bucket in a struct weir_bucket, `shared` takes by compare-and-swap, `table` asks a
- * limiter, `file` one in a new file and `forked` one in memory that processes share. README.md explains the language; test_vectors_on_model.py reads the same files. */
+ * limiter, `file` one in a new file and `forked` one in memory that processes share. README.md
+ * explains the language; test_vectors_on_model.py reads the same files. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -7,7 +7,10 @@
  * The clock is CLOCK_BOOTTIME as weir_clock_now_ns() reads it, and every wait ends at an absolute
  * instant of it, so that nothing adds up. Input that comes while an item waits to leave stays where it
  * is: it was there before the item left, and that is all that the schedule needs to know. Only where
- * we had to wait for input is the instant of its coming read from the clock. */
+ * we had to wait for input is the instant of its coming read from the clock.
+ *
+ * Into a pipe an item has left when its reader has taken it. One that is taken late moves the schedule,
+ * and until then the next one does not leave. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +20,7 @@
 #include <unistd.h>
 
 #include "cli/pipe/meter.h"
+#include "cli/pipe/outlet.h"
 #include "cli/pipe/pipe.h"
 #include "cli/pipe/share.h"
 #include "cli/pipe/source.h"
@@ -24,8 +28,10 @@
 
 enum { SOURCE_BYTES = 64 * 1024, SHARED_SOURCE_BYTES = 1024 * 1024 };
 
-/* By bytes: what leaves at once is what the rate lets pass in so long. */
-#define PIECE_NS NS_PER_MS
+/* By bytes: what leaves at once is what the rate lets pass in so long; and what a reader may leave in
+ * the pipe. */
+#define PIECE_NS  NS_PER_MS
+#define UNREAD_NS (10 * NS_PER_MS)
 
 struct flow {
     struct pipe *pipe;
@@ -33,6 +39,8 @@ struct flow {
     struct pacer pacer;
     struct meter meter;
     struct share share;
+    struct outlet outlet;
+    bool is_untaken; // what was written last, as far as we have seen
     int timer_fd;
     uint64_t arrived_ns; // of the front item, if we had to wait for it
 };
@@ -73,7 +81,7 @@ static int wait_for(struct flow *flow, int fd, short events, uint64_t until_ns)
             return fail_system(flow, "timer");
         }
         struct pollfd polled[] = {
-            {.fd = STDOUT_FILENO, .events = 0}, // errors come unasked
+            {.fd = STDOUT_FILENO, .events = flow->is_untaken ? POLLOUT : 0}, // errors come unasked
             {.fd = flow->timer_fd, .events = POLLIN},
             {.fd = fd, .events = events},
         };
@@ -82,6 +90,10 @@ static int wait_for(struct flow *flow, int fd, short events, uint64_t until_ns)
         }
         if ((polled[0].revents & (POLLERR | POLLHUP)) != 0) {
             return fail_reader_gone(flow);
+        }
+        if ((polled[0].revents & POLLOUT) != 0) {
+            flow->is_untaken = false;
+            pacer_held(&flow->pacer, weir_clock_now_ns());
         }
         if (polled[2].revents != 0) {
             return CLI_DONE;
@@ -132,6 +144,7 @@ static int write_front(struct flow *flow, size_t count)
     }
     source_consume(&flow->source, count);
     pacer_held(&flow->pacer, weir_clock_now_ns());
+    flow->is_untaken = outlet_is_narrow(&flow->outlet);
     return CLI_DONE;
 }
 
@@ -159,6 +172,23 @@ static uint64_t due_of(const struct flow *flow, size_t from, size_t end, uint64_
     return pacer_due_ns(&flow->pacer, *cost_micro, flow->arrived_ns);
 }
 
+/* Waits until the item is due, and the last one was taken; which may move what is due. */
+static int wait_until_due(struct flow *flow, size_t end, uint64_t *cost_micro)
+{
+    int code = CLI_DONE;
+    while (code == CLI_DONE) {
+        uint64_t due_ns = due_of(flow, 0, end, cost_micro);
+        code = wait_for(flow, -1, 0, due_ns);
+        if (code == CLI_DONE && flow->is_untaken) {
+            code = wait_for(flow, STDOUT_FILENO, POLLOUT, UINT64_MAX);
+        }
+        if (due_of(flow, 0, end, cost_micro) == due_ns) {
+            break;
+        }
+    }
+    return code;
+}
+
 /* Waits until the front item is due; then it leaves, and with it those behind it that are due too: at
  * most what is due within WEIR_JITTER_NS, for what is later than that moves the schedule. */
 static int release(struct flow *flow)
@@ -166,7 +196,7 @@ static int release(struct flow *flow)
     uint64_t cost_micro;
     size_t count = 0; // of bytes that leave
     size_t end = item_end(flow, 0);
-    int code = wait_for(flow, -1, 0, due_of(flow, 0, end, &cost_micro));
+    int code = wait_until_due(flow, end, &cost_micro);
     if (code != CLI_DONE) {
         return code;
     }
@@ -234,13 +264,20 @@ static int run_all(struct flow *flow)
     return code;
 }
 
+/* How many bytes the rate lets pass in so long, as far as they are read at once. */
+static size_t bytes_in(const struct weir_limit_config *config, uint64_t span_ns)
+{
+    uint128 bytes = (uint128)config->count_micro * span_ns / config->period_ns / WEIR_UNIT;
+    return bytes < SOURCE_BYTES ? (size_t)bytes : SOURCE_BYTES;
+}
+
 /* The most bytes that leave at once: what the rate lets pass in PIECE_NS, and what the line holds. */
 static size_t piece_of(const struct weir_limit_config *config)
 {
     uint64_t capacity = config->capacity_micro / WEIR_UNIT;
-    uint128 bytes = (uint128)config->count_micro * PIECE_NS / config->period_ns / WEIR_UNIT;
-    uint64_t piece = bytes < capacity ? (uint64_t)bytes : capacity;
-    return piece == 0 ? 1 : piece < SOURCE_BYTES ? (size_t)piece : SOURCE_BYTES;
+    size_t bytes = bytes_in(config, PIECE_NS);
+    size_t piece = bytes < capacity ? bytes : (size_t)capacity;
+    return piece > 0 ? piece : 1;
 }
 
 static int flow_init(struct flow *flow, struct pipe *pipe)
@@ -271,12 +308,15 @@ static int flow_init(struct flow *flow, struct pipe *pipe)
     if (is_shared(flow)) { // the server has made the first of each grant wait
         flow->pacer.limit.first = WEIR_FIRST_NOW;
     }
+    outlet_narrow(&flow->outlet, STDOUT_FILENO,
+                  pipe->by_bytes ? bytes_in(&pipe->question.config, UNREAD_NS) : 0);
     meter_start(&flow->meter, shows, pipe->by_bytes, now_ns);
     return CLI_DONE;
 }
 
 static void flow_fini(struct flow *flow)
 {
+    outlet_restore(&flow->outlet);
     share_close(&flow->share);
     source_fini(&flow->source);
     if (flow->timer_fd >= 0) {

@@ -85,6 +85,7 @@ README_LINES = [
     (12, "redis PING", "`CL.THROTTLE`, pipelined by 64"),
     (12, "redis, GCRA in Lua", "the same"),
     (16, "nginx limit_req", "HTTP `GET /v1/check`"),
+    (28, "nginx limit_req", "worst gap error of those who wait in `queue 5/s`"),
 ]
 
 

@@ -86,9 +86,8 @@ def worked_example(report):
             samples.append({name: error for name, (error, _) in errors.items()})
             counts = {name: count for name, (_, count) in errors.items()}
         for name in ours:
-            report.pair(28, f"queue 5/s: worst gap error, {counts[name]} of 20, {name}", "ms",
-                        samples, name, "nginx",
-                        f"nginx limit_req, {counts.get('nginx', 0)} of 20", 0.5, 0.2)
+            report.pair(28, f"queue 5/s, {name}: worst gap error of {counts[name]} let through", "ms",
+                        samples, name, "nginx", "nginx limit_req", 0.5, 0.2)
 
 
 def waiters_bytes(report):

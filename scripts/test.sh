@@ -70,7 +70,7 @@ prepare() {
         say "  fetches by lock file into build/ (about 10 MB): pytest, hypothesis, redis-py, xdist;"
         say "    node-redis, ioredis; go-redis"
     fi
-    say "  then builds and tests with gcc, clang and the sanitizers: about 8 minutes on 2 cores."
+    say "  then builds and tests with gcc, clang and the sanitizers: about 11 minutes on 2 cores."
     say "  Nothing is fetched the next time."
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_for_tests $missing

@@ -105,6 +105,7 @@ struct weir_limit {
     uint8_t on_full;
     uint16_t first;
     uint32_t waiting;
+    uint32_t grain_micro; /* what it counts in: costs are multiples of it */
 };
 
 /* Reads a limit's text. `length` bytes, no NUL needed, at most WEIR_LIMIT_TEXT_MAX.

@@ -54,7 +54,8 @@ _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
 struct charge {
     struct span span; /* how far it moves the moment; unspecified if `never` */
     uint64_t cost_micro;
-    bool never; /* it exceeds the capacity */
+    bool never;     /* it exceeds the capacity, or is uncounted */
+    bool uncounted; /* it is no multiple of what the limit counts in */
 };
 
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
@@ -88,15 +89,22 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
                          (uint64_t)(product % limit->denominator)};
 }
 
+/* Whether the limit can count such a cost: one that counts whole units knows no parts of them. */
+static inline bool limit_counts(const struct weir_limit *limit, uint64_t cost_micro)
+{
+    return limit->grain_micro == 1 || cost_micro % limit->grain_micro == 0;
+}
+
 static inline struct charge charge_of(const struct weir_limit *limit, uint64_t cost_micro)
 {
-    if (cost_micro > limit->capacity_micro) {
-        return (struct charge){{0, 0}, cost_micro, true};
+    if (cost_micro > limit->capacity_micro || !limit_counts(limit, cost_micro)) {
+        return (struct charge){
+            .cost_micro = cost_micro, .never = true, .uncounted = !limit_counts(limit, cost_micro)};
     }
     if (cost_micro == WEIR_UNIT) {
-        return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false};
+        return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false, false};
     }
-    return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false};
+    return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false, false};
 }
 
 /* How far a cost moves the moment where more than the capacity fits, or is there. */
@@ -154,19 +162,6 @@ struct outcome {
     enum weir_verdict verdict;
     struct span moment;
 };
-
-/* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
-static inline void bucket_answer(struct weir_decision *decision, const struct weir_limit *limit,
-                                 struct outcome outcome, uint64_t now_ns)
-{
-    struct span level = span_since(outcome.moment, now_ns);
-    decision->verdict = outcome.verdict;
-    decision->capacity = limit->capacity;
-    decision->remaining = span_remaining(level, limit);
-    decision->retry_after_ns = -1;
-    decision->reset_after_ns = (int64_t)span_ceil_ns(level);
-    decision->delay_ns = 0;
-}
 
 /* The answer where nothing can be decided: no room for the bucket, and on_full refuses; none to stand in
  * line; or whoever waits is sent away. */

@@ -4,52 +4,98 @@
  * kinds: whoever owns states calls these, and neither knows nor asks what a state means.
  *
  * The usual take of a bucket (bucket_math.h) goes past all of this: a limit of any other kind has no
- * usual takes. */
+ * usual takes.
+ *
+ * Each question is a switch with a row per kind. Buckets and queues, which are charged alike, are what is
+ * left behind it: so the compiler sees at once that all others are named. */
 #ifndef WEIR_CORE_KINDS_H
 #define WEIR_CORE_KINDS_H
 
 #include "core/bucket_math.h"
 #include "core/stepped_math.h"
 
-static inline bool kind_is_stepped(const struct weir_limit *limit)
+static inline enum weir_kind kind_of(const struct weir_limit *limit)
 {
-    return limit->kind == WEIR_KIND_STEPPED;
+    return (enum weir_kind)limit->kind;
 }
 
 static inline struct outcome kind_take(struct weir_bucket bucket, const struct weir_limit *limit,
                                        const struct charge *charge, uint64_t now_ns)
 {
-    return kind_is_stepped(limit) ? stepped_take(bucket, limit, charge, now_ns)
-                                  : bucket_take(bucket, limit, charge, now_ns);
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return stepped_take(bucket, limit, charge, now_ns);
+    }
+    return bucket_take(bucket, limit, charge, now_ns);
 }
 
+/* A cost that is no multiple of what the limit counts in is never, here too. */
 static inline struct outcome kind_fill(struct weir_bucket bucket, const struct weir_limit *limit,
                                        const struct charge *charge, uint64_t now_ns,
                                        struct weir_amount *spill, bool *full)
 {
-    return kind_is_stepped(limit) ? stepped_fill(bucket, limit, charge, now_ns, spill, full)
-                                  : bucket_fill(bucket, limit, charge, now_ns, spill, full);
+    if (charge->uncounted) {
+        *spill = amount_of(charge->cost_micro, WEIR_UNIT);
+        *full = false;
+        return (struct outcome){WEIR_NEVER, bucket_moment(bucket, limit)};
+    }
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return stepped_fill(bucket, limit, charge, now_ns, spill, full);
+    }
+    return bucket_fill(bucket, limit, charge, now_ns, spill, full);
 }
 
+/* Likewise. */
 static inline struct outcome kind_refund(struct weir_bucket bucket, const struct weir_limit *limit,
                                          const struct charge *charge, uint64_t now_ns)
 {
-    return kind_is_stepped(limit) ? stepped_refund(bucket, limit, charge, now_ns)
-                                  : bucket_refund(bucket, limit, charge, now_ns);
+    if (charge->uncounted) {
+        return (struct outcome){WEIR_NEVER, bucket_moment(bucket, limit)};
+    }
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return stepped_refund(bucket, limit, charge, now_ns);
+    }
+    return bucket_refund(bucket, limit, charge, now_ns);
 }
 
 static inline struct weir_amount kind_level(struct weir_bucket bucket,
                                             const struct weir_limit *limit, uint64_t now_ns)
 {
-    return kind_is_stepped(limit)
-               ? amount_of(stepped_level(limit, bucket_moment(bucket, limit), now_ns), WEIR_UNIT)
-               : bucket_level(bucket, limit, now_ns);
+    struct span moment = bucket_moment(bucket, limit);
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return amount_of(stepped_level(limit, moment, now_ns), WEIR_UNIT);
+    }
+    return bucket_level(bucket, limit, now_ns);
+}
+
+/* How many whole units still fit. */
+static inline uint64_t kind_remaining(const struct weir_limit *limit, struct span moment,
+                                      uint64_t now_ns)
+{
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return stepped_room(limit, moment, now_ns) / WEIR_UNIT;
+    }
+    return span_remaining(span_since(moment, now_ns), limit);
 }
 
 /* The first whole nanosecond at which a bucket of this moment is empty. */
 static inline uint64_t kind_empty_at_ns(const struct weir_limit *limit, struct span moment)
 {
-    return kind_is_stepped(limit) ? moment.ns : span_ceil_ns(moment);
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return moment.ns;
+    }
+    return span_ceil_ns(moment);
 }
 
 /* Whether it holds anything. */
@@ -63,22 +109,22 @@ static inline bool kind_is_live(struct weir_bucket bucket, const struct weir_lim
 static inline uint64_t kind_fits_at(const struct weir_limit *limit, struct span moment,
                                     const struct charge *charge, uint64_t now_ns)
 {
-    return kind_is_stepped(limit) ? stepped_fits_at(limit, moment, charge->cost_micro, now_ns)
-                                  : bucket_fits_at(limit, moment, charge, now_ns);
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return stepped_fits_at(limit, moment, charge->cost_micro, now_ns);
+    }
+    return bucket_fits_at(limit, moment, charge, now_ns);
 }
 
 /* Writes the answer, field by field: copies of a whole decision would cost more than deciding. */
 static inline void kind_answer(struct weir_decision *decision, const struct weir_limit *limit,
                                struct outcome outcome, uint64_t now_ns)
 {
-    if (!kind_is_stepped(limit)) {
-        bucket_answer(decision, limit, outcome, now_ns);
-        return;
-    }
     uint64_t empty_at_ns = kind_empty_at_ns(limit, outcome.moment);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;
-    decision->remaining = stepped_room(limit, outcome.moment, now_ns) / WEIR_UNIT;
+    decision->remaining = kind_remaining(limit, outcome.moment, now_ns);
     decision->retry_after_ns = -1;
     decision->reset_after_ns = empty_at_ns > now_ns ? (int64_t)(empty_at_ns - now_ns) : 0;
     decision->delay_ns = 0;

@@ -121,9 +121,14 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .on_full = (uint8_t)config->on_full,
         .first = (uint16_t)config->first,
         .waiting = config->waiting,
+        .grain_micro = 1,
     };
-    return config->kind == WEIR_KIND_STEPPED ? compile_stepped(limit, config, error)
-                                             : compile_bucket(limit, config, error);
+    switch (config->kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return compile_stepped(limit, config, error);
+    }
+    return compile_bucket(limit, config, error);
 }
 
 enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,

@@ -123,7 +123,7 @@ static void answer_no_place(const struct shaper_line *line, struct weir_decision
 {
     struct outcome outcome = {WEIR_LIMITED, line->back};
     uint64_t wait_ns = span_ceil_ns(span_since(first_egress(line), now_ns));
-    bucket_answer(decision, &line->limit, outcome, now_ns);
+    kind_answer(decision, &line->limit, outcome, now_ns);
     decision->retry_after_ns = wait_ns != 0 ? (int64_t)wait_ns : 1;
 }
 

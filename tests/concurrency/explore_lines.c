@@ -2,7 +2,7 @@
  *
  * The keeper of lines, as small as can be: at most one stands in line for a key, and what it does with the
  * table is what limiter/lines.c does. Its lock is a step like any other; what it guards needs none. */
-#include "core/bucket_math.h"
+#include "core/kinds.h"
 #include "explore.h"
 #include "sync/atomic.h"
 
@@ -17,7 +17,7 @@ static struct outcome decide_in_line(const struct weir_request *request, uint64_
 static void refuse(struct weir_decision *decision, struct outcome outcome, uint64_t now_ns)
 {
     outcome.verdict = WEIR_LIMITED;
-    bucket_answer(decision, &model_rule.limit, outcome, now_ns);
+    kind_answer(decision, &model_rule.limit, outcome, now_ns);
     decision->retry_after_ns = 1;
 }
 
@@ -28,7 +28,7 @@ static void answer(struct weir_decision *decision, struct outcome outcome, uint6
     } else if (outcome.verdict == WEIR_LIMITED) {
         refuse(decision, outcome, now_ns);
     } else {
-        bucket_answer(decision, &model_rule.limit, outcome, now_ns);
+        kind_answer(decision, &model_rule.limit, outcome, now_ns);
     }
 }
 

@@ -9,12 +9,17 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "limiter/limit_list.h"
 
 enum {
     RULE_CACHE_SETS = 256, // a power of two
     RULE_CACHE_WAYS = 4,
     RULE_CACHE_COUNT = RULE_CACHE_SETS * RULE_CACHE_WAYS,
     RULE_TEXT_MAX = 47, // "100/s capacity=20" has 17 bytes
+
+    LIST_CACHE_COUNT = 128, // a power of two
+    LIST_RULES_MAX = 4,     // of a list that is kept whole
+    LIST_TEXT_MAX = 111,
 };
 
 /* CL.THROTTLE's numbers stand for a text: 24 bytes, marked so that no limit's text is taken for them. */
@@ -30,10 +35,20 @@ struct entry {
     char text[RULE_TEXT_MAX];
 };
 
+/* A list that is kept whole. Two lists that want the same place put each other out; then their limits
+ * are found one by one. */
+struct list_entry {
+    uint8_t count;
+    uint8_t length; // 0: free
+    char text[LIST_TEXT_MAX];
+    struct weir_rule rules[LIST_RULES_MAX];
+};
+
 struct rule_cache {
     const struct weir_limiter *limiter;
     uint32_t clock;
     struct entry entries[RULE_CACHE_SETS][RULE_CACHE_WAYS];
+    struct list_entry lists[LIST_CACHE_COUNT];
 };
 
 struct rule_cache *rule_cache_open(const struct weir_limiter *limiter)
@@ -51,7 +66,7 @@ void rule_cache_close(struct rule_cache *cache)
 }
 
 /* Not keyed: who makes texts collide only makes his own limits compile again. */
-static struct entry *set_of(struct rule_cache *cache, const char *text, size_t length)
+static uint32_t hash_text(const char *text, size_t length)
 {
     uint64_t hash = length;
     for (; length >= 8; text += 8, length -= 8) {
@@ -62,7 +77,12 @@ static struct entry *set_of(struct rule_cache *cache, const char *text, size_t l
     for (; length > 0; text++, length--) {
         hash = (hash ^ (unsigned char)*text) * UINT64_C(0x9e3779b97f4a7c15);
     }
-    return cache->entries[(hash >> 32) % RULE_CACHE_SETS];
+    return (uint32_t)(hash >> 32);
+}
+
+static struct entry *set_of(struct rule_cache *cache, const char *text, size_t length)
+{
+    return cache->entries[hash_text(text, length) % RULE_CACHE_SETS];
 }
 
 static struct entry *look_up(struct rule_cache *cache, struct entry *set, const char *text,
@@ -117,6 +137,79 @@ enum weir_status rule_cache_text(struct rule_cache *cache, struct weir_rule *rul
         if (fits) {
             remember(cache, set, text, length, false, rule);
         }
+    }
+    return status;
+}
+
+/* Several limits of one key: no two may be one bucket. */
+static enum weir_status check_distinct(const struct limit_list *list, const struct weir_rule *rules,
+                                       struct weir_error *error)
+{
+    for (size_t i = 1; i < list->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (memcmp(rules[i].hash_key, rules[j].hash_key, sizeof rules[i].hash_key) == 0) {
+                return limit_list_fail_twice(list, i, j, error);
+            }
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Finds or compiles each limit of a list. */
+static enum weir_status find_each(struct rule_cache *cache, struct weir_rule *rules,
+                                  const struct limit_list *list, const char *text,
+                                  struct weir_error *error)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct limit_span *span = &list->spans[i];
+        enum weir_status status =
+            rule_cache_text(cache, &rules[i], text + span->at, span->length, error);
+        if (status != WEIR_OK) {
+            return limit_list_fail(list, i, status, error);
+        }
+    }
+    return check_distinct(list, rules, error);
+}
+
+static void remember_list(struct list_entry *entry, const char *text, size_t length,
+                          const struct weir_rule *rules, size_t count)
+{
+    if (count >= 2 && count <= LIST_RULES_MAX && length <= LIST_TEXT_MAX) {
+        entry->count = (uint8_t)count;
+        entry->length = (uint8_t)length;
+        memcpy(entry->text, text, length);
+        memcpy(entry->rules, rules, count * sizeof *rules);
+    }
+}
+
+enum weir_status rule_cache_list(struct rule_cache *cache, struct weir_rule *rules, size_t *count,
+                                 const char *text, size_t length, struct weir_error *error)
+{
+    /* Nearly always it is one limit and known: no comma has to be looked for. */
+    uint32_t hash = length <= LIST_TEXT_MAX ? hash_text(text, length) : 0;
+    struct list_entry *kept = &cache->lists[hash % LIST_CACHE_COUNT];
+    if (length >= 1 && length <= RULE_TEXT_MAX) {
+        struct entry *set = cache->entries[hash % RULE_CACHE_SETS];
+        struct entry *entry = look_up(cache, set, text, length, false);
+        if (entry != NULL) {
+            *rules = entry->rule;
+            *count = 1;
+            return WEIR_OK;
+        }
+    }
+    if (length >= 1 && kept->length == length && memcmp(kept->text, text, length) == 0) {
+        *count = kept->count;
+        memcpy(rules, kept->rules, kept->count * sizeof *rules);
+        return WEIR_OK;
+    }
+    struct limit_list list;
+    enum weir_status status = limit_list_split(&list, text, length, error);
+    if (status == WEIR_OK) {
+        status = find_each(cache, rules, &list, text, error);
+    }
+    if (status == WEIR_OK) {
+        *count = list.count;
+        remember_list(kept, text, length, rules, list.count);
     }
     return status;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Limits and costs as text: what is accepted prints as a text of the same limit, and that text is its
- * own; what is not accepted is explained, at a place within the text. */
+ * Limits, lists of them, and costs as text: what is accepted prints as a text of the same limit, and
+ * that text is its own; what is not accepted is explained, at a place within the text. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "limiter/limit_list.h"
 #include "weir/limit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,8 +43,23 @@ static void check_printed(const struct weir_limit_config *config)
     require(strcmp(text, again) == 0);
 }
 
+/* The limits of a list lie in it in order, a comma behind each but the last, and none in any. */
+static void check_list(const struct limit_list *list, const char *text, size_t size)
+{
+    size_t at = 0;
+    require(list->count >= 1 && list->count <= LIMIT_LIST_COUNT_MAX);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct limit_span *span = &list->spans[i];
+        require(span->at >= at && span->at + span->length <= size);
+        require(span->length > 0 || list->count == 1);
+        require(span->length == 0 || memchr(text + span->at, ',', span->length) == NULL);
+        at = span->at + span->length + 1;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct limit_list list;
     struct weir_limit_config config;
     struct weir_error error;
     uint64_t cost_micro;
@@ -52,6 +68,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     if (weir_limit_parse(&config, text, size, &error) == WEIR_OK) {
         check_printed(&config);
+    } else {
+        check_explained(&error, size);
+    }
+    if (limit_list_split(&list, text, size, &error) == WEIR_OK) {
+        check_list(&list, text, size);
     } else {
         check_explained(&error, size);
     }

@@ -190,6 +190,107 @@ static void test_texts_and_numbers_do_not_mix(void **state)
     assert_right(TEXT);
 }
 
+static void assert_list(const char *text, size_t count, const char *const *limits)
+{
+    struct weir_rule rules[LIMIT_LIST_COUNT_MAX];
+    size_t found = 0;
+    struct weir_error error = {.message = ""};
+    if (rule_cache_list(cache, rules, &found, text, strlen(text), &error) != WEIR_OK) {
+        fail_msg("%s: %s", text, error.message);
+    }
+    assert_int_equal(found, count);
+    for (size_t i = 0; i < count; i++) {
+        struct weir_rule compiled;
+        assert_int_equal(weir_rule_from_text(&compiled, limiter, limits[i], NULL), WEIR_OK);
+        assert_same_rule(&rules[i], &compiled);
+    }
+}
+
+static void test_a_list_gives_its_rules_in_order_at_first_and_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_list("10/s", 1, (const char *const[]){"10/s"});
+        assert_list("10/s, 100/min", 2, (const char *const[]){"10/s", "100/min"});
+        assert_list("100/min,10/s", 2, (const char *const[]){"100/min", "10/s"});
+        assert_list("1/s,2/s,3/s,4/s,5/s", 5,
+                    (const char *const[]){"1/s", "2/s", "3/s", "4/s", "5/s"});
+    }
+}
+
+/* There is a place for 128: whoever is put out is right all the same, and so is who puts him out. */
+static void test_many_lists_push_each_other_out(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 1; i < 3000; i++) {
+            char text[64];
+            char seconds[16];
+            char hours[16];
+            (void)snprintf(seconds, sizeof seconds, "%d/s", i);
+            (void)snprintf(hours, sizeof hours, "%d/h", i);
+            (void)snprintf(text, sizeof text, "%s,%s", seconds, hours);
+            assert_list(text, 2, (const char *const[]){seconds, hours});
+        }
+    }
+}
+
+static void test_a_long_list_is_found_limit_by_limit(void **state)
+{
+    (void)state;
+    char text[LIMIT_LIST_TEXT_MAX + 1];
+    char limits[LIMIT_LIST_COUNT_MAX][WEIR_LIMIT_TEXT_MAX + 1];
+    const char *expected[LIMIT_LIST_COUNT_MAX];
+    size_t length = 0;
+    for (size_t i = 0; i < LIMIT_LIST_COUNT_MAX; i++) { // each as long as a limit may be
+        memset(limits[i], ' ', WEIR_LIMIT_TEXT_MAX);
+        limits[i][WEIR_LIMIT_TEXT_MAX] = '\0';
+        int digits = snprintf(limits[i], 16, "%zu/s", i + 1);
+        limits[i][digits] = ' ';
+        memcpy(limits[i] + WEIR_LIMIT_TEXT_MAX - 10, "capacity=7", 10);
+        expected[i] = limits[i];
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "",
+                                   limits[i]);
+    }
+    assert_list(text, LIMIT_LIST_COUNT_MAX, expected);
+    assert_list(text, LIMIT_LIST_COUNT_MAX, expected);
+}
+
+static void assert_list_refused(const char *text, enum weir_status status, size_t offset,
+                                const char *message)
+{
+    for (int i = 0; i < 2; i++) {
+        struct weir_rule rules[LIMIT_LIST_COUNT_MAX];
+        size_t count;
+        struct weir_error error = {.message = ""};
+        assert_int_equal(rule_cache_list(cache, rules, &count, text, strlen(text), &error), status);
+        assert_string_equal(error.message, message);
+        assert_int_equal(error.offset, offset);
+        assert_int_equal(rule_cache_list(cache, rules, &count, text, strlen(text), NULL), status);
+    }
+}
+
+static void test_a_refused_list_says_which_limit_and_where(void **state)
+{
+    (void)state;
+    assert_list_refused("10/x", WEIR_E_SYNTAX, 3, "unknown unit 'x'; one of ns us ms s min h d w");
+    assert_list_refused("10/s, 9/x", WEIR_E_SYNTAX, 8,
+                        "limit 2 of 2: unknown unit 'x'; one of ns us ms s min h d w");
+    assert_list_refused("10/s,,9/s", WEIR_E_SYNTAX, 5, "limit 2 of 3 is empty");
+    assert_list_refused("1/s capacity=3155760001, 9/s", WEIR_E_RANGE, 13,
+                        "limit 1 of 2: a full bucket would take more than 100 years to empty");
+}
+
+static void test_the_same_bucket_twice_is_refused_however_it_is_written(void **state)
+{
+    (void)state;
+    assert_list_refused("10/s, 10/s", WEIR_E_SYNTAX, 6,
+                        "limit 2 of 2 is limit 1 again, the same bucket twice");
+    assert_list_refused("5/s, 10/s, 600/min capacity=10 on_full=allow", WEIR_E_SYNTAX, 11,
+                        "limit 3 of 3 is limit 2 again, the same bucket twice");
+    assert_list("10/s, queue 10/s", 2, (const char *const[]){"10/s", "queue 10/s"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +299,11 @@ int main(void)
         cmocka_unit_test(test_a_long_text_is_compiled_each_time),
         cmocka_unit_test(test_a_refused_text_stays_refused),
         cmocka_unit_test(test_a_text_is_as_long_as_it_is),
+        cmocka_unit_test(test_a_list_gives_its_rules_in_order_at_first_and_again),
+        cmocka_unit_test(test_many_lists_push_each_other_out),
+        cmocka_unit_test(test_a_long_list_is_found_limit_by_limit),
+        cmocka_unit_test(test_a_refused_list_says_which_limit_and_where),
+        cmocka_unit_test(test_the_same_bucket_twice_is_refused_however_it_is_written),
         cmocka_unit_test(test_throttle_is_known_by_its_key_whatever_its_numbers),
         cmocka_unit_test(test_throttle_numbers_at_the_edges_of_their_ranges),
         cmocka_unit_test(test_texts_and_numbers_do_not_mix),

@@ -6,7 +6,7 @@
  *  slot tag             inserter, under the stripe's lock release  R1 -> A1 in look()
  *  slot state           any thread, by compare-and-swap   full     itself: owner, moment and remainder
  *                                                                  change together
- *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in latest_reuse()
+ *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in table_latest_reuse()
  *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in reuse()
  *  line displaced       inserter, under the lock          relaxed  nothing: see the price below
  *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
@@ -31,7 +31,8 @@
  *    - The state was read before the reuse. No state of the new bucket ever equals it: X is above every
  *      moment that the former bucket ever had (it was drained at X, and whoever moves a moment back
  *      first writes down, in lowered_from_ns, where it was), while the new bucket never goes below X
- *      (takes and fills only move it up; refund and reset stop at latest_reuse() >= X). The swap fails.
+ *      (takes and fills only move it up; refund and reset stop at table_latest_reuse() >= X). The
+ *      swap fails.
  *    - The state was read after the reuse. A slot never passes directly between keys with equal owner
  *      bits, so it took two reuses to come to a key that looks like the old one; the first of them
  *      published its tag before the second began, and the second look at the tag sees that.
@@ -48,23 +49,17 @@
 
 #include "core/kinds.h"
 #include "store/table/displaced.h"
+#include "store/table/inside.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
 #include "sync/backoff.h"
-
-/* A slot that holds the key, and the state that was read from it. */
-struct found {
-    struct line *line;
-    struct weir_bucket *state;
-    struct weir_bucket seen;
-};
 
 static uint64_t stripe_index_of(const struct table *table, uint64_t hash)
 {
     return (uint64_t)(((uint128)hash * table->stripe_count) >> 64); // by the hash's high bits
 }
 
-static struct stripe *stripe_of(const struct table *table, uint64_t hash)
+struct stripe *table_stripe_of(const struct table *table, uint64_t hash)
 {
     return &table->stripes[stripe_index_of(table, hash)];
 }
@@ -112,9 +107,8 @@ static inline bool look(struct line *line, uint64_t hash, struct found *found)
            && (found->seen.word & BUCKET_OWNER_MASK) == table_owner_of(hash);
 }
 
-/* Looks wherever the key can be. */
-__attribute__((noinline)) static bool find(const struct table *table, uint64_t hash, uint64_t home,
-                                           struct found *found)
+__attribute__((noinline)) bool table_find(const struct table *table, uint64_t hash, uint64_t home,
+                                          struct found *found)
 {
     uint64_t displaced = load_relaxed(&table->lines[home].displaced);
     uint64_t hinted = displaced_distance(displaced, hash);
@@ -129,9 +123,7 @@ __attribute__((noinline)) static bool find(const struct table *table, uint64_t h
     return false;
 }
 
-/* The latest reading at which a slot of this stripe was reused: no missing bucket was forgotten
- * later, and no bucket found began later. */
-static uint64_t latest_reuse(const struct stripe *stripe)
+uint64_t table_latest_reuse(const struct stripe *stripe)
 {
     return load_acquire(&stripe->reused_at_ns); // A2: pairs with R2
 }
@@ -229,11 +221,11 @@ static void note_displaced(struct table *table, uint64_t hash, uint64_t home, ui
     store_relaxed(word, displaced); // relaxed: R1 follows
 }
 
-static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
-                          uint64_t now_ns)
+bool table_insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+                         uint64_t now_ns)
 {
     struct found found;
-    if (find(table, hash, home, &found)) {
+    if (table_find(table, hash, home, &found)) {
         return true; // another thread was faster
     }
     uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns);
@@ -255,7 +247,7 @@ static bool insert_locked(struct table *table, struct stripe *stripe, uint64_t h
     return false;
 }
 
-static void lock_stripe(struct table *table, struct stripe *stripe)
+void table_lock_stripe(struct table *table, struct stripe *stripe)
 {
     bool is_heir = mutex_lock(&stripe->mutex);
     if (__builtin_expect(is_heir || stripe->epoch != table->epoch, 0)) {
@@ -267,9 +259,9 @@ static void lock_stripe(struct table *table, struct stripe *stripe)
 __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash, uint64_t home,
                                              uint64_t now_ns)
 {
-    struct stripe *stripe = stripe_of(table, hash);
-    lock_stripe(table, stripe);
-    bool done = insert_locked(table, stripe, hash, home, now_ns);
+    struct stripe *stripe = table_stripe_of(table, hash);
+    table_lock_stripe(table, stripe);
+    bool done = table_insert_locked(table, stripe, hash, home, now_ns);
     mutex_unlock(&stripe->mutex);
     return done;
 }
@@ -333,8 +325,8 @@ static bool commit(const struct found *found, struct weir_bucket next)
     return cas_bucket(found->state, found->seen, next);
 }
 
-/* Whether this request has to let those pass who wait for the bucket. Not one that charges nothing. */
-static bool heeds_line(const struct weir_request *request, const struct charge *charge)
+/* Not one that charges nothing. */
+bool table_heeds_line(const struct weir_request *request, const struct charge *charge)
 {
     bool is_take = request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE;
     bool is_answered = request->cost_micro == 0 || (is_take && charge->never);
@@ -348,9 +340,9 @@ static bool find_or_assume(const struct table *table, const struct weir_request 
                            uint64_t hash, uint64_t home, struct found *found, uint64_t *now_ns)
 {
     bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
-    bool is_found = find(table, hash, home, found);
+    bool is_found = table_find(table, hash, home, found);
     if (!is_found || moves_back) {
-        uint64_t reused_at_ns = latest_reuse(stripe_of(table, hash));
+        uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(table, hash));
         *now_ns = moves_back && *now_ns < reused_at_ns ? reused_at_ns : *now_ns;
         found->seen = is_found ? found->seen : (struct weir_bucket){reused_at_ns, 0};
     }
@@ -371,7 +363,7 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
         bool is_found = find_or_assume(table, request, hash, home, &found, &now_ns);
         struct line_keeper *keeper = table->store.keeper;
         if (is_found && (found.seen.word & BUCKET_LINE) != 0 && keeper != NULL
-            && heeds_line(request, &charge)) {
+            && table_heeds_line(request, &charge)) {
             if (keeper->meet(keeper, request, hash, reading_ns, decision)) {
                 return;
             }
@@ -450,7 +442,7 @@ static void table_move_line(struct store *store, const struct weir_limit *limit,
     struct table *table = (struct table *)store;
     uint64_t denominator = limit->denominator;
     struct found found;
-    while (find(table, id, table_home_of(table, id), &found)) {
+    while (table_find(table, id, table_home_of(table, id), &found)) {
         struct span later = span_add(bucket_moment(found.seen, limit), move->later, denominator);
         struct span moment = span_sub_or_zero(later, move->earlier, denominator);
         bool is_moved = span_less((struct span){0, 0}, move->later)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the chapters on the table's buckets share; nobody else includes it.
+ *
+ *   table.c     one bucket at a time: finding, making, deciding
+ *   together.c  several at once, all or nothing */
+#ifndef WEIR_STORE_TABLE_INSIDE_H
+#define WEIR_STORE_TABLE_INSIDE_H
+
+#include "core/bucket_math.h"
+#include "store/table/table.h"
+
+/* A slot that holds the key, and the state that was read from it. */
+struct found {
+    struct line *line;
+    struct weir_bucket *state;
+    struct weir_bucket seen;
+};
+
+/* The stripe in which a key with this hash lives, if anywhere. */
+struct stripe *table_stripe_of(const struct table *table, uint64_t hash);
+
+/* Looks for the key wherever it can be. */
+bool table_find(const struct table *table, uint64_t hash, uint64_t home, struct found *found);
+
+/* The latest reading at which a slot of this stripe was reused: no missing bucket was forgotten later,
+ * and no bucket found began later. */
+uint64_t table_latest_reuse(const struct stripe *stripe);
+
+/* Locks a stripe, and makes it whole if its last holder died. */
+void table_lock_stripe(struct table *table, struct stripe *stripe);
+
+/* Sees to it, under the lock of its stripe, that the key has a slot. False: every slot that it could have
+ * holds a live bucket, which is counted. */
+bool table_insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+                         uint64_t now_ns);
+
+/* Whether this request has to let those pass who wait for the bucket. */
+bool table_heeds_line(const struct weir_request *request, const struct charge *charge);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The answers to questions: resp_flush() decides a batch of them at one instant and writes what was
+ * decided, in order. */
+#include <stdio.h>
+
+#include "protocol/resp/resp_session.h"
+
+/* Each put_..() writes into memory that was reserved, and returns where it ends. */
+
+/* Whole seconds, rounded up; -1 stays. */
+static int64_t ceil_seconds(int64_t ns)
+{
+    return ns < 0 ? -1 : (int64_t)(((uint64_t)ns + 999999999) / 1000000000);
+}
+
+static char *put_throttle(char *to, const struct resp_question *question,
+                          const struct weir_decision *decision)
+{
+    static const char FULL[] = "-Cell error: Store error: the table is full of live buckets\r\n";
+    if (decision->verdict == WEIR_FAILED) {
+        return resp_put_text(to, FULL, sizeof FULL - 1);
+    }
+    to = resp_put_text(to, "*5\r\n", 4);
+    to = resp_put_integer(to, decision->verdict != WEIR_ALLOWED || question->is_beyond);
+    to = resp_put_integer(to, (int64_t)decision->capacity);
+    to = resp_put_integer(to, (int64_t)decision->remaining);
+    to = resp_put_integer(to, ceil_seconds(decision->retry_after_ns));
+    return resp_put_integer(to, ceil_seconds(decision->reset_after_ns));
+}
+
+/* A field's name, which RESP2 does without. */
+#define PUT_NAME(to, version, name)                                                                \
+    ((version) == 3 ? resp_put_text(to, "+" name "\r\n", sizeof "+" name "\r\n" - 1) : (to))
+
+static char *put_decision(char *to, int version, const struct weir_decision *decision)
+{
+    to = PUT_NAME(to, version, "verdict");
+    to = resp_put_integer(to, (int64_t)decision->verdict);
+    to = PUT_NAME(to, version, "capacity");
+    to = resp_put_integer(to, (int64_t)decision->capacity);
+    to = PUT_NAME(to, version, "remaining");
+    to = resp_put_integer(to, (int64_t)decision->remaining);
+    to = PUT_NAME(to, version, "retry_after_ns");
+    to = resp_put_integer(to, decision->retry_after_ns);
+    to = PUT_NAME(to, version, "reset_after_ns");
+    to = resp_put_integer(to, decision->reset_after_ns);
+    to = PUT_NAME(to, version, "delay_ns");
+    return resp_put_integer(to, decision->delay_ns);
+}
+
+static char *put_header(char *to, int version, unsigned field_count)
+{
+    *to++ = version == 3 ? '%' : '*';
+    *to++ = (char)('0' + field_count);
+    return resp_put_text(to, "\r\n", 2);
+}
+
+static char *put_amount(char *to, const struct weir_amount *amount)
+{
+    char text[WEIR_AMOUNT_TEXT_MAX];
+    int length = weir_amount_print(amount, text);
+    return to + sprintf(to, "$%d\r\n%s\r\n", length, text);
+}
+
+static char *put_fill(char *to, int version, const struct weir_decision *decision,
+                      const struct weir_detail *detail)
+{
+    to = put_header(to, version, 8);
+    to = put_decision(to, version, decision);
+    to = PUT_NAME(to, version, "spill");
+    to = put_amount(to, &detail->amount);
+    to = PUT_NAME(to, version, "full");
+    return resp_put_integer(to, detail->full);
+}
+
+static char *put_show(char *to, int version, const struct weir_decision *decision,
+                      const struct weir_detail *detail)
+{
+    to = put_header(to, version, 7);
+    to = put_decision(to, version, decision);
+    to = PUT_NAME(to, version, "level");
+    return put_amount(to, &detail->amount);
+}
+
+static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
+{
+    const struct resp_question *question = &batch->questions[i];
+    const struct weir_decision *decision = &batch->decisions[i];
+    const struct weir_detail *detail = &batch->details[i];
+    switch (question->answer) {
+    case RESP_ANSWER_THROTTLE: return put_throttle(to, question, decision);
+    case RESP_ANSWER_DECISION:
+        return put_decision(put_header(to, question->version, 6), question->version, decision);
+    case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
+    case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
+    case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
+    }
+    return to;
+}
+
+void resp_answer_wait(const struct resp_session *session, struct service *service,
+                      const struct weir_decision *decision, struct buffer *output)
+{
+    counter_add(&service->counters->decisions[PROTOCOL_RESP][decision->verdict], 1);
+    char *start = buffer_reserve(output, RESP_ANSWER_BYTES_MAX);
+    if (start != NULL) {
+        char *to = put_decision(put_header(start, session->version, 6), session->version, decision);
+        output->length += (size_t)(to - start);
+    }
+}
+
+static void count_decisions(struct counters *counters, const struct resp_batch *batch)
+{
+    uint64_t counts[VERDICT_COUNT] = {0};
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->questions[i].answer != RESP_ANSWER_RESET) {
+            bool is_beyond = batch->questions[i].is_beyond;
+            counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;
+        }
+    }
+    for (size_t verdict = 0; verdict < VERDICT_COUNT; verdict++) {
+        if (counts[verdict] != 0) {
+            counter_add(&counters->decisions[PROTOCOL_RESP][verdict], counts[verdict]);
+        }
+    }
+}
+
+void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output)
+{
+    batch->rule_count = 0; // the text of the last limit may go away now
+    if (batch->count == 0) {
+        return;
+    }
+    weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
+                           service->now_ns);
+    count_decisions(service->counters, batch);
+    char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
+    if (start != NULL) {
+        char *to = start;
+        for (size_t i = 0; i < batch->count; i++) {
+            to = put_answer(to, batch, i);
+        }
+        output->length += (size_t)(to - start);
+    }
+    batch->count = 0;
+}

@@ -9,6 +9,7 @@
 #define WEIR_STORE_STORE_H
 
 #include "core/bucket_math.h"
+#include "sync/mutex.h"
 #include "weir/limiter.h"
 
 struct store;
@@ -70,10 +71,24 @@ struct store_ops {
 /* Beyond every reading. */
 #define STORE_NOW UINT64_MAX
 
-/* First member of every store. */
+/* The beginning of the memory in which those wait who share a store. The store opens the lock, as it does
+ * its own, while nobody else uses the memory; all else is for the keeper of the lines.
+ *   epoch  zero in new memory; for the keeper to tell whether the store has come to another epoch */
+struct waiting_room {
+    struct mutex mutex;
+    uint64_t epoch;
+};
+
+/* First member of every store.
+ *   waiting_room   NULL: this process has the buckets to itself
+ *   waiting_bytes  how large it is, the beginning included
+ *   waiting_epoch  how often the memory has outlived all who used it, and one */
 struct store {
     const struct store_ops *ops;
     struct line_keeper *keeper; // NULL: nobody can wait here
+    struct waiting_room *waiting_room;
+    size_t waiting_bytes;
+    uint64_t waiting_epoch;
 };
 
 #endif

@@ -85,6 +85,20 @@ static uint64_t sum_of(const struct file_stamp *stamp)
     return siphash24(KEY, stamp, offsetof(struct file_stamp, sum));
 }
 
+/* Where the regions of a file of this shape lie. */
+static void lay_regions(struct file_region regions[FILE_REGION_COUNT], struct table_shape shape,
+                        uint64_t file_bytes)
+{
+    regions[FILE_REGION_WAITING] =
+        (struct file_region){FILE_HEADER_BYTES + shape.bytes, table_waiting_bytes(file_bytes)};
+}
+
+/* What they all need. */
+static uint64_t region_bytes(uint64_t file_bytes)
+{
+    return table_waiting_bytes(file_bytes);
+}
+
 static void stamp_file(struct file_stamp *stamp, const struct file_config *config,
                        struct table_shape shape, uint64_t file_bytes)
 {
@@ -101,6 +115,7 @@ static void stamp_file(struct file_stamp *stamp, const struct file_config *confi
         .made_wall_s = (uint64_t)time(NULL),
     };
     memcpy(stamp->magic, FILE_MAGIC, sizeof stamp->magic);
+    lay_regions(stamp->regions, shape, file_bytes);
     mutex_init_shared(&stamp->mutex);
     stamp->sum = sum_of(stamp);
 }
@@ -231,20 +246,25 @@ static enum weir_status settle(struct opening *opening)
         (void)flock(opening->fd, LOCK_UN);
     }
     opening->table->epoch = header->epoch;
+    opening->table->store.waiting_epoch = header->epoch + 1;
     return WEIR_OK;
 }
 
 /* ---- mapping ---- */
 
-/* A table over the mapped file. */
-static enum weir_status lay_table(struct opening *opening, struct table_shape shape)
+/* A table over the mapped file, and its regions. */
+static enum weir_status lay_table(struct opening *opening, struct table_shape shape,
+                                  const struct file_region regions[FILE_REGION_COUNT])
 {
     opening->table = malloc(sizeof *opening->table);
     if (opening->table == NULL) {
         return fail(opening->error, WEIR_E_NO_MEMORY, 0, "no memory for a store");
     }
     struct file_header *header = header_of(opening);
-    table_place(opening->table, (char *)opening->mapping.at + FILE_HEADER_BYTES, shape);
+    char *file = opening->mapping.at;
+    table_place(opening->table, file + FILE_HEADER_BYTES, shape);
+    const struct file_region *waiting = &regions[FILE_REGION_WAITING];
+    table_place_waiting(opening->table, file + waiting->at, waiting->bytes);
     opening->table->clock = (struct store_clock){
         .shared = &header->time,
         .bias_ns = boot_namespace_bias_ns(),
@@ -294,12 +314,15 @@ static enum weir_status fill_file(struct opening *opening, struct table_shape sh
     }
     opening->inode = status.st_ino;
     result = map(opening);
-    result = result == WEIR_OK ? lay_table(opening, shape) : result;
     if (result != WEIR_OK) {
         return result;
     }
     struct file_header *header = header_of(opening);
     stamp_file(&header->stamp, opening->config, shape, opening->file_bytes);
+    result = lay_table(opening, shape, header->stamp.regions);
+    if (result != WEIR_OK) {
+        return result;
+    }
     store_clock_start(&opening->table->clock);
     table_open_locks(opening->table);
     header->home = home_here(opening);
@@ -312,7 +335,7 @@ static enum weir_status make(struct opening *opening, bool *exists)
     const struct file_config *config = opening->config;
     char made_path[STORE_PATH_MAX + 16];
     uint64_t bytes = config->bytes != 0 ? config->bytes : config->new_bytes;
-    struct table_shape shape = table_shape_of(bytes - FILE_HEADER_BYTES);
+    struct table_shape shape = table_shape_of(bytes - FILE_HEADER_BYTES - region_bytes(bytes));
     (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", config->path);
     opening->fd = mkostemp(made_path, O_CLOEXEC);
     if (opening->fd < 0) {
@@ -377,7 +400,7 @@ static enum weir_status use_file(struct opening *opening)
     status = status == WEIR_OK ? check_choice(opening, &stamp) : status;
     status = status == WEIR_OK ? map(opening) : status;
     struct table_shape shape = {stamp.stripe_count, stamp.stripe_lines, 0};
-    status = status == WEIR_OK ? lay_table(opening, shape) : status;
+    status = status == WEIR_OK ? lay_table(opening, shape, stamp.regions) : status;
     return status == WEIR_OK ? settle(opening) : status;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The file: a page of header, the lines, the stripes. Offsets, never pointers; the same structs as in
- * memory, so the header says which, and whoever was compiled otherwise keeps away.
+ * The file: a page of header, the lines, the stripes, and what lies beside the table, region by region.
+ * Offsets, never pointers; the same structs as in memory, so the header says which, and whoever was
+ * compiled otherwise keeps away.
  *
- *     +--------+------------------------ ... --+-------------- ... --+
- *     | header | lines                         | stripes             |
- *     +--------+------------------------ ... --+-------------- ... --+
+ *     +--------+------------------------ ... --+-------------- ... --+---------+ ...
+ *     | header | lines                         | stripes             | regions |
+ *     +--------+------------------------ ... --+-------------- ... --+---------+ ...
  *     0        4096                            + 64 per line         + 128 per stripe
  *
  *  Shared word  Written by                           Order    Pairs with
@@ -18,9 +19,20 @@
 
 #include "store/table/table.h"
 
-enum { FILE_FORMAT = 1, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+enum { FILE_FORMAT = 2, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
+
+/* What lies behind the stripes, in this order. */
+enum file_region_name {
+    FILE_REGION_WAITING, // those who wait: limiter/shared_lines.h
+    FILE_REGION_COUNT
+};
+
+struct file_region {
+    uint64_t at; // from the beginning of the file
+    uint64_t bytes;
+};
 
 /* What never changes. Its sum is the last word. */
 struct file_stamp {
@@ -35,6 +47,7 @@ struct file_stamp {
     uint32_t is_caller_clock;
     uint32_t spare;
     struct mutex mutex; // an open one, as this C library makes it
+    struct file_region regions[FILE_REGION_COUNT];
     uint64_t seed[2];
     uint64_t made_wall_s;
     uint64_t sum;

@@ -23,8 +23,22 @@ void table_place(struct table *table, void *memory, struct table_shape shape)
     table_init(table, lines, stripes, shape.stripe_count, shape.stripe_lines);
 }
 
+uint64_t table_waiting_bytes(uint64_t memory_bytes)
+{
+    uint64_t share = (memory_bytes / WAITING_SHARE + 4095) & ~UINT64_C(4095); // whole pages
+    return share < WAITING_BYTES_MAX ? share : WAITING_BYTES_MAX;
+}
+
+void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
+{
+    table->store.waiting_room = memory;
+    table->store.waiting_bytes = bytes;
+    table->store.waiting_epoch = table->epoch + 1;
+}
+
 void table_open_locks(struct table *table)
 {
+    mutex_init_shared(&table->store.waiting_room->mutex);
     for (uint64_t i = 0; i < table->stripe_count; i++) {
         mutex_init_shared(&table->stripes[i].mutex);
     }
@@ -42,38 +56,44 @@ static void guard_against_fork(struct table *table)
     }
 }
 
-static struct store *open_memory(uint64_t memory_bytes,
+/* So many bytes for a table, and so many behind it for those who wait. */
+static struct table *open_memory(uint64_t table_bytes, uint64_t waiting_bytes,
                                  bool (*open_mapping)(struct mapping *mapping, size_t bytes))
 {
-    struct table_shape shape = table_shape_of(memory_bytes);
+    struct table_shape shape = table_shape_of(table_bytes);
     struct mapping mapping;
     struct table *table = malloc(sizeof *table);
     if (table == NULL) {
         return NULL;
     }
-    if (shape.stripe_count == 0 || !open_mapping(&mapping, shape.bytes)) {
+    if (shape.stripe_count == 0 || !open_mapping(&mapping, shape.bytes + waiting_bytes)) {
         free(table);
         return NULL;
     }
     table_place(table, mapping.at, shape);
     table->mapping = mapping;
-    return &table->store;
+    if (waiting_bytes != 0) {
+        table_place_waiting(table, (char *)mapping.at + shape.bytes, waiting_bytes);
+    }
+    return table;
 }
 
 struct store *table_open(uint64_t memory_bytes)
 {
-    struct store *store = open_memory(memory_bytes, mapping_open_private);
-    if (store != NULL) {
-        guard_against_fork((struct table *)store);
+    struct table *table = open_memory(memory_bytes, 0, mapping_open_private);
+    if (table != NULL) {
+        guard_against_fork(table);
     }
-    return store;
+    return table != NULL ? &table->store : NULL;
 }
 
 struct store *table_open_shared(uint64_t memory_bytes)
 {
-    struct store *store = open_memory(memory_bytes, mapping_open_shared);
-    if (store != NULL) {
-        table_open_locks((struct table *)store);
+    uint64_t waiting_bytes = table_waiting_bytes(memory_bytes);
+    struct table *table =
+        open_memory(memory_bytes - waiting_bytes, waiting_bytes, mapping_open_shared);
+    if (table != NULL) {
+        table_open_locks(table);
     }
-    return store;
+    return table != NULL ? &table->store : NULL;
 }

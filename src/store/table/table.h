@@ -70,6 +70,10 @@ struct table_shape {
 };
 struct table_shape table_shape_of(uint64_t memory_bytes);
 
+/* How much of memory that processes share is for those who wait: one part in WAITING_SHARE. */
+enum { WAITING_SHARE = 16, WAITING_BYTES_MAX = 8 << 20 };
+uint64_t table_waiting_bytes(uint64_t memory_bytes);
+
 /* Opens a table of private memory, WEIR_MEMORY_BYTES_MIN .. _MAX. NULL, with errno, if refused.
  * store_ops.close() releases it. */
 struct store *table_open(uint64_t memory_bytes);
@@ -80,7 +84,11 @@ struct store *table_open_shared(uint64_t memory_bytes);
 /* Lays a table over memory of this shape: lines, and the stripes behind them. */
 void table_place(struct table *table, void *memory, struct table_shape shape);
 
-/* Makes the locks of all stripes open ones for several processes. Nobody else may use them. */
+/* Lets those who share this table wait in memory behind it, aligned to a cache line. */
+void table_place_waiting(struct table *table, void *memory, uint64_t bytes);
+
+/* Makes the locks of all stripes, and of the waiting room, open ones for several processes. Nobody else
+ * may use them. */
 void table_open_locks(struct table *table);
 
 /* Uses memory that the caller has zeroed and keeps: `stripe_count` stripes and

@@ -15,6 +15,7 @@
 
 #include "core/arith.h"
 #include "core/fail.h"
+#include "core/limit_words.h"
 #include "weir/limit.h"
 
 struct unit {
@@ -298,6 +299,15 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
 /* By enum weir_kind. */
 static const char *const KINDS[] = {"bucket", "queue", "stepped"};
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+
+bool limit_word_is_kind(const char *text, size_t length)
+{
+    size_t i = 0;
+    while (i < KIND_COUNT && !word_is((struct word){text, length}, KINDS[i])) {
+        i++;
+    }
+    return i < KIND_COUNT;
+}
 
 /* Reads "kind SP", if the text starts with a letter. */
 static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)

@@ -1,10 +1,10 @@
 # weir in a container; docs/docker.md says how to run it.
-# Two stages: what serves needs no compiler. It is one program: jansson is linked into it, and of
+# Two stages: what serves needs no compiler. It is one program: jansson and libyaml are linked into it, and of
 # Debian's image it uses libc.
 FROM debian:12-slim AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
-        gcc libc6-dev cmake ninja-build pkg-config libjansson-dev
+        gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libyaml-dev
 WORKDIR /src
 COPY . .
 RUN cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr \

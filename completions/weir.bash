@@ -14,6 +14,7 @@ _weir()
         mapfile -t COMPREPLY < <(compgen -c -f -- "$current") # the command's own words
         return
     elif [[ $before == --password-file || $before == --svg || $before == --decisions ||
+        $before == --config || $command == check-config && $current != -* ||
         $command == simulate && $current != -* && $before != --* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return

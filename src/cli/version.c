@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "config/config.h"
 #include "platform/clock_source.h"
 #include "weir/version.h"
 
@@ -26,12 +27,15 @@ static int run_version(const struct command *command, int count, char **words)
     case ARGUMENT_WORD: return usage_error(command, "it takes no words");
     default: return usage_error(command, "%s", arguments.problem);
     }
+    const char *yaml = config_library();
     (void)printf("weir %s\n"
                  "in this build: RESP2 and RESP3, HTTP/1.1 (jansson %s), buckets in memory and in "
-                 "files\n"
+                 "files, %s%s%s\n"
                  "compiler: " COMPILER "\n"
                  "clock: %s\n",
-                 weir_version(), jansson_version_str(), clock_source());
+                 weir_version(), jansson_version_str(),
+                 yaml != NULL ? "configuration (libyaml " : "no configuration (libyaml is not in",
+                 yaml != NULL ? yaml : "", ")", clock_source());
     return CLI_DONE;
 }
 

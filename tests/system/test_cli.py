@@ -466,7 +466,7 @@ def test_unknown_commands_suggest_the_nearest():
     assert weir().returncode == 2
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "bench",
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "check-config", "bench",
             "serve", "help", "version"]
 
 

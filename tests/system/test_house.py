@@ -18,9 +18,10 @@ MAY_INCLUDE = {
     "platform": set(),
     "store": {"sync", "platform"},
     "limiter": {"store", "sync", "platform"},
+    "config": {"limiter"},
     "protocol": {"limiter", "store", "sync", "platform"},
-    "server": {"protocol", "limiter", "store", "sync", "platform"},
-    "cli": {"server", "protocol", "limiter", "store", "sync", "platform"},
+    "server": {"config", "protocol", "limiter", "store", "sync", "platform"},
+    "cli": {"server", "config", "protocol", "limiter", "store", "sync", "platform"},
 }
 
 

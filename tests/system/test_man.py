@@ -39,7 +39,7 @@ def test_page_refers_to_pages_that_exist(page):
         assert f"{name}.{section}" in names
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "bench",
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "check-config", "bench",
             "serve"]
 
 

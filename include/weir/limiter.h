@@ -35,12 +35,14 @@ extern "C" {
 #define WEIR_MEMORY_BYTES_MAX (UINT64_C(1) << 44)   /* the largest, 16 TiB */
 #define WEIR_MEMORY_BYTES     (UINT64_C(256) << 20) /* unless said */
 #define WEIR_FILE_BYTES       (UINT64_C(16) << 20)  /* a new file, unless said */
+#define WEIR_EVENTS_BYTES_MIN UINT64_C(4096)        /* for the events of windows: the least, */
+#define WEIR_EVENTS_BYTES_MAX (UINT64_C(1) << 40)   /* and the most, 1 TiB */
 #define WEIR_WAITING_ALL      UINT64_C(100000) /* who may wait at once in all lines, unless said */
 
 struct weir_limiter;
 
 /* All zeroes is a good configuration.
- *   memory_bytes  what the buckets may use, everything included; 0 means WEIR_MEMORY_BYTES, for a
+ *   memory_bytes  what the buckets may use, all but the events of windows included; 0 means WEIR_MEMORY_BYTES, for a
  *                 file what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to
  *                 whole stripes. An idle limiter is small; from 64 MiB on private memory comes in
  *                 huge pages of 2 MiB where the kernel has them, so that about a thousand keys
@@ -58,9 +60,12 @@ struct weir_limiter;
  *       file:/path           shared by all processes that open it, and there when they have ended
  *                            and when the machine has started anew. The file is made if there is
  *                            none, with all of its space. %XX in the path is a byte.
- *       options              ?name=value, further ones after &. size=64M is for memory_bytes 0. For
- *                            a file: mode=0660, of a new one, shares it with a group (0600 unless
+ *       options              ?name=value, further ones after &. size=64M is for memory_bytes 0,
+ *                            events=16M for events_bytes 0. For a file: mode=0660, of a new one, shares it with a group (0600 unless
  *                            said); flush=10s writes it to its disk so often, see below
+ *   events_bytes  what the events of limits of kind `window` may use beside that, rounded down to
+ *                 256 bytes; 0 means a quarter of the memory for buckets, for a file what it has.
+ *                 In memory what is not used costs nothing
  *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of
  *                 the caller's, or for its own, and refuses the other kind.
  *
@@ -76,12 +81,14 @@ struct weir_limiter_config {
     uint64_t seed[2];
     const char *store;
     bool caller_clock;
+    uint64_t events_bytes;
 };
 
 /* Opens a limiter. `config` may be NULL.
  *   WEIR_OK          *limiter is yours; weir_limiter_close() releases it
  *   WEIR_E_SYNTAX    `store` is no URL; error->offset says where
- *   WEIR_E_RANGE     memory_bytes is outside WEIR_MEMORY_BYTES_MIN .. _MAX
+ *   WEIR_E_RANGE     memory_bytes is outside WEIR_MEMORY_BYTES_MIN .. _MAX, or events_bytes outside
+ *                    WEIR_EVENTS_BYTES_MIN .. _MAX
  *   WEIR_E_FILE      the file is not a weir's, or of another version, size or kind, cut short,
  *                    damaged, on a file system that hosts share, or can be written by everybody
  *   WEIR_E_NO_MEMORY the mapping was refused
@@ -195,11 +202,14 @@ struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
 
 /* What has happened in the table so far. */
 struct weir_limiter_stats {
-    uint64_t memory_bytes; /* mapped, everything included */
-    uint64_t slot_count;   /* buckets that fit at most */
-    uint64_t used_count;   /* slots that have ever held a bucket */
-    uint64_t reused_count; /* buckets that were forgotten, empty, for another one */
-    uint64_t full_count;   /* requests that found no slot and were answered by on_full */
+    uint64_t memory_bytes;      /* mapped for buckets, all but the events of windows */
+    uint64_t slot_count;        /* buckets that fit at most */
+    uint64_t used_count;        /* slots that have ever held a bucket */
+    uint64_t reused_count;      /* buckets that were forgotten, empty, for another one */
+    uint64_t full_count;        /* requests that found no slot and were answered by on_full */
+    uint64_t events_bytes;      /* mapped for the events of windows */
+    uint64_t events_used_bytes; /* of them, what holds events */
+    uint64_t events_full_count; /* requests that found no room for an event: on_full answered */
 };
 
 /* Thread-safe; the counters are read one by one, while others change them. */

@@ -55,9 +55,11 @@ static void say_json(const struct status *status)
     const struct weir_limiter_stats *stats = &status->stats;
     (void)printf("{\"format\":%" PRIu32 ",\"made\":\"%s\",\"bytes\":%" PRIu64 ",\"slots\":%" PRIu64
                  ",\"live\":%" PRIu64 ",\"used\":%" PRIu64 ",\"reused\":%" PRIu64
-                 ",\"full\":%" PRIu64 "}\n",
+                 ",\"full\":%" PRIu64 ",\"events_bytes\":%" PRIu64 ",\"events_used_bytes\":%" PRIu64
+                 ",\"events_full\":%" PRIu64 "}\n",
                  status->format, status->made, stats->memory_bytes, stats->slot_count,
-                 status->live_count, stats->used_count, stats->reused_count, stats->full_count);
+                 status->live_count, stats->used_count, stats->reused_count, stats->full_count,
+                 stats->events_bytes, stats->events_used_bytes, stats->events_full_count);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -80,7 +82,11 @@ static void say(const struct status *status, const char *url)
         "  used     %" PRIu64 " slots so far (%.1f %%); %" PRIu64 " times again, for another "
         "bucket\n",
         stats->used_count, percent(stats->used_count, stats->slot_count), stats->reused_count);
-    (void)printf("  no room  %" PRIu64 " times: answered as on_full says\n", stats->full_count);
+    (void)printf("  events   %" PRIu64 " KiB of %" PRIu64 " hold those of windows\n",
+                 stats->events_used_bytes >> 10, stats->events_bytes >> 10);
+    (void)printf("  no room  %" PRIu64 " times for a bucket, %" PRIu64
+                 " times for an event: answered as on_full says\n",
+                 stats->full_count, stats->events_full_count);
 }
 
 static int run_status(const struct weir_limiter *limiter, const char *url, bool json)

@@ -24,7 +24,7 @@ void weir_limiter_close(struct weir_limiter *limiter)
     }
 }
 
-/* How much memory, or how large a file: the number counts before the URL. */
+/* How much memory, or how large a file: the numbers count before the URL. */
 static enum weir_status choose_bytes(struct store_url *url,
                                      const struct weir_limiter_config *config,
                                      struct weir_error *error)
@@ -33,7 +33,14 @@ static enum weir_status choose_bytes(struct store_url *url,
     if (bytes != 0 && (bytes < WEIR_MEMORY_BYTES_MIN || bytes > WEIR_MEMORY_BYTES_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
     }
+    uint64_t events_bytes = config->events_bytes;
+    if (events_bytes != 0
+        && (events_bytes < WEIR_EVENTS_BYTES_MIN || events_bytes > WEIR_EVENTS_BYTES_MAX)) {
+        return fail(error, WEIR_E_RANGE, 0, "the memory for events must be 4 KiB to 1 TiB");
+    }
     url->bytes = bytes != 0 ? bytes : url->bytes;
+    url->events_bytes = events_bytes != 0 ? events_bytes : url->events_bytes;
+    url->events_bytes -= url->events_bytes % CHUNK_BYTES;
     return WEIR_OK;
 }
 
@@ -44,6 +51,7 @@ static enum weir_status open_file(struct weir_limiter *limiter, const struct sto
         .path = url->path,
         .bytes = url->bytes,
         .new_bytes = WEIR_FILE_BYTES,
+        .events_bytes = url->events_bytes,
         .mode = url->mode,
         .is_caller_clock = caller_clock,
         .flush_every_ns = url->flush_every_ns,
@@ -59,10 +67,12 @@ static enum weir_status open_store(struct weir_limiter *limiter, const struct st
         return open_file(limiter, url, caller_clock, error);
     }
     uint64_t bytes = url->bytes != 0 ? url->bytes : WEIR_MEMORY_BYTES;
-    limiter->store = url->is_shared ? table_open_shared(bytes) : table_open(bytes);
+    uint64_t events_bytes = url->events_bytes != 0 ? url->events_bytes : table_events_bytes(bytes);
+    limiter->store =
+        url->is_shared ? table_open_shared(bytes, events_bytes) : table_open(bytes, events_bytes);
     if (limiter->store == NULL) {
         return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
-                    (unsigned long long)bytes, strerror(errno));
+                    (unsigned long long)(bytes + events_bytes), strerror(errno));
     }
     return WEIR_OK;
 }

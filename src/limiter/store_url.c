@@ -78,6 +78,18 @@ static const char *set_size(struct store_url *url, const char *value)
                                                                           : NULL;
 }
 
+static const char *set_events(struct store_url *url, const char *value)
+{
+    uint64_t bytes;
+    if (!quantity_parse_bytes(value, &bytes)) {
+        return "a size is a number and K, M, G or T: events=16M";
+    }
+    url->events_bytes = bytes;
+    return bytes < WEIR_EVENTS_BYTES_MIN || bytes > WEIR_EVENTS_BYTES_MAX
+               ? "the size for events is 4K to 1T"
+               : NULL;
+}
+
 static const char *set_mode(struct store_url *url, const char *value)
 {
     unsigned mode;
@@ -107,6 +119,7 @@ static const struct option_of_url {
     const char *(*set)(struct store_url *url, const char *value);
 } OPTIONS[] = {
     {"size", {[STORE_MEMORY] = true, [STORE_FILE] = true}, set_size},
+    {"events", {[STORE_MEMORY] = true, [STORE_FILE] = true}, set_events},
     {"shared", {[STORE_MEMORY] = true}, set_shared},
     {"mode", {[STORE_FILE] = true}, set_mode},
     {"flush", {[STORE_FILE] = true}, set_flush},
@@ -139,8 +152,8 @@ static enum weir_status read_option(struct reader *reader, struct store_url *url
         return WEIR_OK;
     }
     return fail(reader->error, WEIR_E_SYNTAX, offset_of(reader, start), "the options are %s",
-                url->kind == STORE_FILE ? "size=64M, mode=0660 and flush=10s"
-                                        : "size=64M and shared=yes");
+                url->kind == STORE_FILE ? "size=64M, events=16M, mode=0660 and flush=10s"
+                                        : "size=64M, events=16M and shared=yes");
 }
 
 static enum weir_status read_options(struct reader *reader, struct store_url *url)

@@ -12,12 +12,13 @@
 
 enum store_kind { STORE_MEMORY, STORE_FILE };
 
-/*   bytes        0: not said
+/*   bytes, events_bytes      0: not said
  *   is_shared    memory: with the children of this process
  *   path .. flush_every_ns   file */
 struct store_url {
     enum store_kind kind;
     uint64_t bytes;
+    uint64_t events_bytes;
     bool is_shared;
     char path[STORE_PATH_MAX];
     unsigned mode;

@@ -84,6 +84,9 @@ static void write_memory(const struct server *server, struct buffer *output)
     write_number(output, "table_used_slots", stats.used_count);
     write_number(output, "table_reused", stats.reused_count);
     write_number(output, "table_full", stats.full_count);
+    write_number(output, "events_bytes", stats.events_bytes);
+    write_number(output, "events_used_bytes", stats.events_used_bytes);
+    write_number(output, "events_full", stats.events_full_count);
     /* Relaxed: a statistic. */
     write_number(output, "buffers_bytes",
                  atomic_load_explicit(&server->buffers_bytes, memory_order_relaxed));

@@ -59,7 +59,8 @@ static void walk(struct table *shared, uint64_t *turn, uint64_t mine, uint64_t c
 {
     static const char *const LIMITS[] = {"7/3s capacity=6", "10/ms", "1/h capacity=3"};
     struct weir_rule rules[3];
-    struct store *own = table_open(WEIR_MEMORY_BYTES_MIN - 4096); // as many lines as the file has
+    struct store *own = // as many lines as the file has
+        table_open(WEIR_MEMORY_BYTES_MIN - 4096, WEIR_EVENTS_BYTES_MIN);
     uint64_t random = 2463534242;
     uint64_t time_ns = S;
     if (own == NULL) {
@@ -137,7 +138,7 @@ int main(int argc, char **argv)
 {
     uint64_t count = argc > 1 && strcmp(argv[1], "soak") == 0 ? COUNT_SOAK : COUNT;
     compare("file", world_open(WEIR_MEMORY_BYTES_MIN), count);
-    struct store *forked = table_open_shared(WEIR_MEMORY_BYTES_MIN - 4096);
+    struct store *forked = table_open_shared(WEIR_MEMORY_BYTES_MIN - 4096, WEIR_EVENTS_BYTES_MIN);
     if (forked == NULL) {
         give_up("no memory");
     }

@@ -205,7 +205,7 @@ class Limiter:
     def __init__(self, memory_bytes=0, seed=0):
         self.handle = c_void_p()
         error = Error()
-        config = (c_uint64 * 8)(memory_bytes, seed, 0)  # struct weir_limiter_config, the rest 0
+        config = (c_uint64 * 16)(memory_bytes, seed, 0)  # struct weir_limiter_config, the rest 0
         status = LIBRARY.weir_limiter_open(byref(self.handle), config, byref(error))
         assert status == 0, error.message
 
@@ -213,7 +213,7 @@ class Limiter:
         LIBRARY.weir_limiter_close(self.handle)
 
     def reused_count(self):
-        stats = (c_uint64 * 8)()  # struct weir_limiter_stats: the fourth
+        stats = (c_uint64 * 16)()  # struct weir_limiter_stats: the fourth
         LIBRARY.weir_limiter_stats(self.handle, stats)
         return stats[3]
 

@@ -175,14 +175,14 @@ static void test_space_is_allocated_and_the_mode_is_as_said(void **state)
     make(place->url);
     assert_int_equal(stat(place->path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
-    assert_true((uint64_t)status.st_blocks * 512 >= WEIR_FILE_BYTES);
+    assert_true((uint64_t)status.st_blocks * 512 >= WEIR_FILE_BYTES * 5 / 4);
     assert_int_equal(unlink(place->path), 0);
     char url[200];
     (void)snprintf(url, sizeof url, "%s?mode=0660&size=64K", place->url);
     make(url);
     assert_int_equal(stat(place->path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0660);
-    assert_int_equal(status.st_size, 65536);
+    assert_int_equal(status.st_size, 65536 + 65536 / 4);
     (void)umask(before);
     assert_int_equal(file_count(place), 1);
 }
@@ -265,7 +265,7 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     struct file_header bad = good;
     bad.stamp.format = 7;
     write_header(place->path, &bad);
-    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 2");
+    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 3");
     char said[300];
     (void)snprintf(said, sizeof said, "; this sets it aside: mv '%s' '%s.old'", place->path,
                    place->path);
@@ -279,6 +279,10 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     write_header(place->path, &bad);
     assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
     bad = good;
+    bad.stamp.chunk_bytes = 512;
+    write_header(place->path, &bad);
+    assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
+    bad = good;
     memset(&bad.stamp.mutex, 3, sizeof bad.stamp.mutex);
     write_header(place->path, &bad);
     assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
@@ -286,6 +290,10 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     config.memory_bytes = 1 << 20;
     assert_refused(&config, WEIR_E_FILE, "has 16777216 bytes and not 1048576: leave out the size");
     config.memory_bytes = WEIR_FILE_BYTES;
+    config.events_bytes = 1 << 20;
+    assert_refused(&config, WEIR_E_FILE,
+                   "has 4194304 bytes for events and not 1048576: leave out events");
+    config.events_bytes = WEIR_FILE_BYTES / 4;
     struct weir_limiter *limiter;
     assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
     weir_limiter_close(limiter);
@@ -314,7 +322,7 @@ static void test_a_truncated_file_is_refused(void **state)
     make(place->url);
     assert_int_equal(truncate(place->path, 1 << 20), 0);
     assert_refused(&(struct weir_limiter_config){.store = place->url}, WEIR_E_FILE,
-                   "is truncated: it has 1048576 bytes of 16777216; this sets it aside: mv");
+                   "is truncated: it has 1048576 bytes of 20971520; this sets it aside: mv");
     assert_int_equal(truncate(place->path, 100), 0);
     assert_refused(&(struct weir_limiter_config){.store = place->url}, WEIR_E_FILE,
                    "is not a file of weir");
@@ -418,6 +426,44 @@ static void test_the_number_counts_before_the_url(void **state)
         weir_limiter_stats(limiter, &stats);
         assert_in_range(stats.memory_bytes, expected[i] / 2 + 1, expected[i]);
         weir_limiter_close(limiter);
+    }
+}
+
+static void test_events_have_memory_of_their_own(void **state)
+{
+    struct place *place = *state;
+    static const struct {
+        const char *options;
+        uint64_t asked_bytes, events_bytes;
+    } CASES[] = {
+        {"?size=1M", 0, 256 << 10},          {"?size=100000", 0, 100000 / 4 / 256 * 256},
+        {"?size=1M&events=5000", 0, 4864},   {"?events=8K&size=64K", 0, 8 << 10},
+        {"?size=1M&events=8K", 10000, 9984},
+    };
+    for (size_t i = 0; i < 2 * sizeof CASES / sizeof CASES[0]; i++) {
+        bool is_file = i % 2 == 1;
+        char url[STORE_PATH_MAX];
+        struct weir_limiter *limiter;
+        struct weir_limiter_stats stats;
+        struct stat status;
+        (void)snprintf(url, sizeof url, "%s%s",
+                       is_file ? place->url : "memory:", CASES[i / 2].options);
+        struct weir_limiter_config config = {.store = url,
+                                             .events_bytes = CASES[i / 2].asked_bytes};
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+            weir_limiter_stats(limiter, &stats);
+            weir_limiter_close(limiter);
+            assert_int_equal(stats.events_bytes, CASES[i / 2].events_bytes);
+            assert_int_equal(stats.events_used_bytes, 0);
+        }
+        if (is_file) {
+            assert_int_equal(stat(place->path, &status), 0);
+            assert_int_equal(status.st_size,
+                             (stats.memory_bytes + 4095) / 4096 * 4096 + CASES[i / 2].events_bytes);
+            assert_in_range((uint64_t)status.st_blocks * 512, status.st_size, UINT64_MAX);
+            assert_int_equal(unlink(place->path), 0);
+        }
     }
 }
 
@@ -656,6 +702,7 @@ int main(void)
         TEST(test_a_file_has_one_kind_of_clock),
         TEST(test_file_systems_that_hosts_share_are_known),
         TEST(test_the_number_counts_before_the_url),
+        TEST(test_events_have_memory_of_their_own),
         TEST(test_time_goes_on_after_a_reboot),
         TEST(test_buckets_drain_while_the_machine_is_off),
         TEST(test_a_clock_that_went_back_goes_on),

@@ -115,8 +115,8 @@ static void test_a_batch_is_the_same_as_one_by_one(void **state)
 {
     (void)state;
     struct weir_rule rule = rule_of("7/3s capacity=6");
-    struct store *together = table_open(WEIR_MEMORY_BYTES_MIN);
-    struct store *single = table_open(WEIR_MEMORY_BYTES_MIN);
+    struct store *together = table_open(WEIR_MEMORY_BYTES_MIN, WEIR_EVENTS_BYTES_MIN);
+    struct store *single = table_open(WEIR_MEMORY_BYTES_MIN, WEIR_EVENTS_BYTES_MIN);
     uint64_t random = 1;
     for (uint64_t turn = 0; turn < 2000; turn++) {
         struct weir_request requests[BATCH_MAX];
@@ -318,7 +318,7 @@ static void test_holds_its_design_load_of_live_buckets(void **state)
                                      UINT64_C(16) << 20};
     struct weir_rule rule = rule_of("1/h capacity=3");
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
-        struct store *store = table_open(SIZES[i]);
+        struct store *store = table_open(SIZES[i], WEIR_EVENTS_BYTES_MIN);
         uint64_t slot_count = stats_of(store).slot_count;
         uint64_t count = slot_count * 8 / 10;
         for (uint64_t number = 0; number < count; number++) {

@@ -85,37 +85,59 @@ static uint64_t sum_of(const struct file_stamp *stamp)
     return siphash24(KEY, stamp, offsetof(struct file_stamp, sum));
 }
 
-/* Where the regions of a file of this shape lie. */
-static void lay_regions(struct file_region regions[FILE_REGION_COUNT], struct table_shape shape,
-                        uint64_t file_bytes)
+/* How large a new file is to be without the events. */
+static uint64_t table_bytes_of_new(const struct file_config *config)
 {
+    return config->bytes != 0 ? config->bytes : config->new_bytes;
+}
+
+static struct table_shape shape_of_new(uint64_t table_bytes)
+{
+    return table_shape_of(table_bytes - FILE_HEADER_BYTES - table_waiting_bytes(table_bytes));
+}
+
+/* Where the regions of a new file lie. */
+static void lay_regions(struct file_region regions[FILE_REGION_COUNT],
+                        const struct file_config *config)
+{
+    uint64_t table_bytes = table_bytes_of_new(config);
+    uint64_t waiting_at = FILE_HEADER_BYTES + shape_of_new(table_bytes).bytes;
+    uint64_t events_at =
+        (table_bytes + FILE_HEADER_BYTES - 1) / FILE_HEADER_BYTES * FILE_HEADER_BYTES;
+    uint64_t events_bytes =
+        config->events_bytes != 0 ? config->events_bytes : table_events_bytes(table_bytes);
     regions[FILE_REGION_WAITING] =
-        (struct file_region){FILE_HEADER_BYTES + shape.bytes, table_waiting_bytes(file_bytes)};
+        (struct file_region){waiting_at, table_waiting_bytes(table_bytes)};
+    regions[FILE_REGION_EVENTS] = (struct file_region){events_at, events_bytes};
 }
 
-/* What they all need. */
-static uint64_t region_bytes(uint64_t file_bytes)
+/* The events come last. */
+static uint64_t file_bytes_of_new(const struct file_config *config)
 {
-    return table_waiting_bytes(file_bytes);
+    struct file_region regions[FILE_REGION_COUNT];
+    lay_regions(regions, config);
+    return regions[FILE_REGION_EVENTS].at + regions[FILE_REGION_EVENTS].bytes;
 }
 
-static void stamp_file(struct file_stamp *stamp, const struct file_config *config,
-                       struct table_shape shape, uint64_t file_bytes)
+static void stamp_file(struct file_stamp *stamp, const struct file_config *config)
 {
+    struct table_shape shape = shape_of_new(table_bytes_of_new(config));
     *stamp = (struct file_stamp){
         .byte_order = FILE_BYTE_ORDER,
         .format = FILE_FORMAT,
-        .file_bytes = file_bytes,
+        .file_bytes = file_bytes_of_new(config),
+        .table_bytes = table_bytes_of_new(config),
         .stripe_count = shape.stripe_count,
         .stripe_lines = shape.stripe_lines,
         .line_bytes = sizeof(struct line),
         .stripe_bytes = sizeof(struct stripe),
+        .chunk_bytes = sizeof(struct chunk),
         .is_caller_clock = config->is_caller_clock,
         .seed = {config->seed[0], config->seed[1]},
         .made_wall_s = (uint64_t)time(NULL),
     };
     memcpy(stamp->magic, FILE_MAGIC, sizeof stamp->magic);
-    lay_regions(stamp->regions, shape, file_bytes);
+    lay_regions(stamp->regions, config);
     mutex_init_shared(&stamp->mutex);
     stamp->sum = sum_of(stamp);
 }
@@ -155,6 +177,7 @@ static enum weir_status check_stamp(const struct opening *opening, const struct 
                       stamp->format, FILE_FORMAT);
     }
     if (stamp->line_bytes != sizeof(struct line) || stamp->stripe_bytes != sizeof(struct stripe)
+        || stamp->chunk_bytes != sizeof(struct chunk)
         || memcmp(&stamp->mutex, &mutex, sizeof mutex) != 0) {
         return refuse(opening, true, "was made by a weir for another processor or C library");
     }
@@ -172,10 +195,16 @@ static enum weir_status check_choice(const struct opening *opening, const struct
         return refuse(opening, true, "is truncated: it has %" PRIu64 " bytes of %" PRIu64,
                       opening->file_bytes, stamp->file_bytes);
     }
-    if (config->bytes != 0 && config->bytes != stamp->file_bytes) {
+    if (config->bytes != 0 && config->bytes != stamp->table_bytes) {
         return refuse(opening, true,
                       "has %" PRIu64 " bytes and not %" PRIu64 ": leave out the size",
-                      stamp->file_bytes, config->bytes);
+                      stamp->table_bytes, config->bytes);
+    }
+    uint64_t events_bytes = stamp->regions[FILE_REGION_EVENTS].bytes;
+    if (config->events_bytes != 0 && config->events_bytes != events_bytes) {
+        return refuse(opening, true,
+                      "has %" PRIu64 " bytes for events and not %" PRIu64 ": leave out events",
+                      events_bytes, config->events_bytes);
     }
     if (config->is_caller_clock != (stamp->is_caller_clock != 0)) {
         return refuse(
@@ -247,6 +276,7 @@ static enum weir_status settle(struct opening *opening)
     }
     opening->table->epoch = header->epoch;
     opening->table->store.waiting_epoch = header->epoch + 1;
+    opening->table->events.epoch = header->epoch;
     return WEIR_OK;
 }
 
@@ -265,6 +295,8 @@ static enum weir_status lay_table(struct opening *opening, struct table_shape sh
     table_place(opening->table, file + FILE_HEADER_BYTES, shape);
     const struct file_region *waiting = &regions[FILE_REGION_WAITING];
     table_place_waiting(opening->table, file + waiting->at, waiting->bytes);
+    const struct file_region *events = &regions[FILE_REGION_EVENTS];
+    event_pool_place(&opening->table->events, file + events->at, events->bytes);
     opening->table->clock = (struct store_clock){
         .shared = &header->time,
         .bias_ns = boot_namespace_bias_ns(),
@@ -298,7 +330,7 @@ static enum weir_status fail_making(const struct opening *opening, const char *w
 }
 
 /* Fills a file that nobody else knows yet. */
-static enum weir_status fill_file(struct opening *opening, struct table_shape shape)
+static enum weir_status fill_file(struct opening *opening)
 {
     enum weir_status result = check_file_system(opening);
     if (result != WEIR_OK) {
@@ -318,7 +350,8 @@ static enum weir_status fill_file(struct opening *opening, struct table_shape sh
         return result;
     }
     struct file_header *header = header_of(opening);
-    stamp_file(&header->stamp, opening->config, shape, opening->file_bytes);
+    stamp_file(&header->stamp, opening->config);
+    struct table_shape shape = {header->stamp.stripe_count, header->stamp.stripe_lines, 0};
     result = lay_table(opening, shape, header->stamp.regions);
     if (result != WEIR_OK) {
         return result;
@@ -334,15 +367,13 @@ static enum weir_status make(struct opening *opening, bool *exists)
 {
     const struct file_config *config = opening->config;
     char made_path[STORE_PATH_MAX + 16];
-    uint64_t bytes = config->bytes != 0 ? config->bytes : config->new_bytes;
-    struct table_shape shape = table_shape_of(bytes - FILE_HEADER_BYTES - region_bytes(bytes));
     (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", config->path);
     opening->fd = mkostemp(made_path, O_CLOEXEC);
     if (opening->fd < 0) {
         return fail_making(opening, "make", errno);
     }
-    opening->file_bytes = bytes;
-    enum weir_status status = fill_file(opening, shape);
+    opening->file_bytes = file_bytes_of_new(config);
+    enum weir_status status = fill_file(opening);
     if (status == WEIR_OK && link(made_path, config->path) != 0) {
         *exists = errno == EEXIST;
         status = fail_making(opening, "make", errno);

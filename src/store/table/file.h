@@ -13,8 +13,10 @@
 enum { STORE_PATH_MAX = 1024 }; // with its NUL
 
 /*   path             absolute
- *   bytes            the whole file, WEIR_MEMORY_BYTES_MIN .. _MAX; 0: as it is, and `new_bytes` for a
+ *   bytes            for buckets, WEIR_MEMORY_BYTES_MIN .. _MAX; 0: as it is, and `new_bytes` for a
  *                    new one
+ *   events_bytes     for the events of windows, behind that; 0: as it is, and a part of what a new one
+ *                    has for buckets (table_events_bytes())
  *   mode             of a new file
  *   is_caller_clock  its buckets live by a clock of the caller's: a file is of one kind or the other
  *   seed             of a new file */
@@ -22,6 +24,7 @@ struct file_config {
     const char *path;
     uint64_t bytes;
     uint64_t new_bytes;
+    uint64_t events_bytes;
     unsigned mode;
     bool is_caller_clock;
     uint64_t flush_every_ns;

@@ -19,13 +19,14 @@
 
 #include "store/table/table.h"
 
-enum { FILE_FORMAT = 2, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+enum { FILE_FORMAT = 3, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
 
 /* What lies behind the stripes, in this order. */
 enum file_region_name {
     FILE_REGION_WAITING, // those who wait: limiter/shared_lines.h
+    FILE_REGION_EVENTS,  // of windows: event_pool.h; from the first page behind `table_bytes`
     FILE_REGION_COUNT
 };
 
@@ -40,12 +41,13 @@ struct file_stamp {
     uint32_t byte_order;
     uint32_t format;
     uint64_t file_bytes;
+    uint64_t table_bytes; // what was asked for: all but the events
     uint64_t stripe_count;
     uint64_t stripe_lines;
     uint32_t line_bytes;
     uint32_t stripe_bytes;
     uint32_t is_caller_clock;
-    uint32_t spare;
+    uint32_t chunk_bytes;
     struct mutex mutex; // an open one, as this C library makes it
     struct file_region regions[FILE_REGION_COUNT];
     uint64_t seed[2];
@@ -62,6 +64,7 @@ struct file_header {
     struct shared_time time __attribute__((aligned(64)));
 };
 
+_Static_assert(FILE_HEADER_BYTES % CHUNK_BYTES == 0, "events begin at whole pages");
 _Static_assert(sizeof(struct file_header) <= FILE_HEADER_BYTES, "the header is a page");
 _Static_assert(sizeof(struct stripe) == 128 && sizeof(struct line) == 64, "as the format says");
 

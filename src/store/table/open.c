@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tables in memory: of one process, or shared with those it forks. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "store/table/table.h"
@@ -29,6 +30,12 @@ uint64_t table_waiting_bytes(uint64_t memory_bytes)
     return share < WAITING_BYTES_MAX ? share : WAITING_BYTES_MAX;
 }
 
+uint64_t table_events_bytes(uint64_t memory_bytes)
+{
+    uint64_t bytes = memory_bytes / EVENTS_SHARE / CHUNK_BYTES * CHUNK_BYTES;
+    return bytes < WEIR_EVENTS_BYTES_MAX ? bytes : WEIR_EVENTS_BYTES_MAX;
+}
+
 void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
 {
     table->store.waiting_room = memory;
@@ -39,6 +46,7 @@ void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
 void table_open_locks(struct table *table)
 {
     mutex_init_shared(&table->store.waiting_room->mutex);
+    event_pool_open_lock(&table->events);
     for (uint64_t i = 0; i < table->stripe_count; i++) {
         mutex_init_shared(&table->stripes[i].mutex);
     }
@@ -56,42 +64,51 @@ static void guard_against_fork(struct table *table)
     }
 }
 
-/* So many bytes for a table, and so many behind it for those who wait. */
+/* So many bytes for a table, so many behind it for those who wait, and so many for events. These have a
+ * mapping of their own: huge pages are for the table, and what is not used costs nothing. */
 static struct table *open_memory(uint64_t table_bytes, uint64_t waiting_bytes,
+                                 uint64_t events_bytes,
                                  bool (*open_mapping)(struct mapping *mapping, size_t bytes))
 {
     struct table_shape shape = table_shape_of(table_bytes);
-    struct mapping mapping;
+    struct mapping mapping = {0};
+    struct mapping events_mapping;
     struct table *table = malloc(sizeof *table);
     if (table == NULL) {
         return NULL;
     }
-    if (shape.stripe_count == 0 || !open_mapping(&mapping, shape.bytes + waiting_bytes)) {
+    if (shape.stripe_count == 0 || !open_mapping(&mapping, shape.bytes + waiting_bytes)
+        || !open_mapping(&events_mapping, events_bytes)) {
+        int why = errno;
+        mapping_close(&mapping);
         free(table);
+        errno = why;
         return NULL;
     }
     table_place(table, mapping.at, shape);
+    event_pool_place(&table->events, events_mapping.at, events_bytes);
     table->mapping = mapping;
+    table->events_mapping = events_mapping;
     if (waiting_bytes != 0) {
         table_place_waiting(table, (char *)mapping.at + shape.bytes, waiting_bytes);
     }
     return table;
 }
 
-struct store *table_open(uint64_t memory_bytes)
+struct store *table_open(uint64_t memory_bytes, uint64_t events_bytes)
 {
-    struct table *table = open_memory(memory_bytes, 0, mapping_open_private);
+    struct table *table = open_memory(memory_bytes, 0, events_bytes, mapping_open_private);
     if (table != NULL) {
         guard_against_fork(table);
     }
     return table != NULL ? &table->store : NULL;
 }
 
-struct store *table_open_shared(uint64_t memory_bytes)
+struct store *table_open_shared(uint64_t memory_bytes, uint64_t events_bytes)
 {
     uint64_t waiting_bytes = table_waiting_bytes(memory_bytes);
     struct table *table =
-        open_memory(memory_bytes - waiting_bytes, waiting_bytes, mapping_open_shared);
+        open_memory(memory_bytes - waiting_bytes, waiting_bytes, events_bytes, mapping_open_shared);
     if (table != NULL) {
         table_open_locks(table);
     }

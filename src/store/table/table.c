@@ -632,12 +632,28 @@ static uint64_t table_id(const struct store *store, const struct weir_request *r
     return tag_of(siphash13(request->rule->hash_key, request->key, request->key_len));
 }
 
+static uint64_t events_bytes(const struct table *table)
+{
+    return table->events.header != NULL ? (table->events.chunk_count + 1) * CHUNK_BYTES : 0;
+}
+
+/* Of all but the events. */
+static uint64_t table_bytes(const struct table *table)
+{
+    bool is_one_mapping = table->events_mapping.at == NULL;
+    uint64_t bytes = table->mapping.bytes;
+    return is_one_mapping && bytes != 0 ? bytes - events_bytes(table) : bytes;
+}
+
 static void table_stats(const struct store *store, struct weir_limiter_stats *stats)
 {
     const struct table *table = (const struct table *)store;
     *stats = (struct weir_limiter_stats){
-        .memory_bytes = table->mapping.bytes,
+        .memory_bytes = table_bytes(table),
         .slot_count = table->stripe_count * table->stripe_lines * TABLE_LINE_SLOTS,
+        .events_bytes = events_bytes(table),
+        .events_used_bytes = event_pool_used_count(&table->events) * CHUNK_BYTES,
+        .events_full_count = event_pool_full_count(&table->events),
     };
     for (uint64_t i = 0; i < table->stripe_count; i++) { // relaxed: statistics
         stats->used_count += load_relaxed(&table->stripes[i].used_count);
@@ -650,6 +666,7 @@ static void table_close(struct store *store)
 {
     struct table *table = (struct table *)store;
     mapping_close(&table->mapping);
+    mapping_close(&table->events_mapping);
     mapping_close(&table->guard_page);
     free(table);
 }

@@ -7,6 +7,7 @@
 
 #include "platform/mapping.h"
 #include "store/store.h"
+#include "store/table/event_pool.h"
 #include "store/table/store_clock.h"
 #include "sync/mutex.h"
 #include "weir/bucket.h"
@@ -58,7 +59,9 @@ struct table {
     const uint64_t *guard;
     struct store_clock clock;
     uint64_t epoch;
+    struct event_pool events;
     struct mapping mapping;
+    struct mapping events_mapping; // of memory; in a file they are of one mapping with the lines
     struct mapping guard_page;
 };
 
@@ -74,12 +77,17 @@ struct table_shape table_shape_of(uint64_t memory_bytes);
 enum { WAITING_SHARE = 16, WAITING_BYTES_MAX = 8 << 20 };
 uint64_t table_waiting_bytes(uint64_t memory_bytes);
 
-/* Opens a table of private memory, WEIR_MEMORY_BYTES_MIN .. _MAX. NULL, with errno, if refused.
- * store_ops.close() releases it. */
-struct store *table_open(uint64_t memory_bytes);
+/* How much memory for the events of windows there is beside a table of this size, unless said: one part in
+ * EVENTS_SHARE. */
+enum { EVENTS_SHARE = 4 };
+uint64_t table_events_bytes(uint64_t memory_bytes);
+
+/* Opens a table of private memory, WEIR_MEMORY_BYTES_MIN .. _MAX, and beside it WEIR_EVENTS_BYTES_MIN ..
+ * _MAX for the events of windows. NULL, with errno, if refused. store_ops.close() releases it. */
+struct store *table_open(uint64_t memory_bytes, uint64_t events_bytes);
 
 /* The same, shared with the processes that this one will fork. */
-struct store *table_open_shared(uint64_t memory_bytes);
+struct store *table_open_shared(uint64_t memory_bytes, uint64_t events_bytes);
 
 /* Lays a table over memory of this shape: lines, and the stripes behind them. */
 void table_place(struct table *table, void *memory, struct table_shape shape);
@@ -87,8 +95,8 @@ void table_place(struct table *table, void *memory, struct table_shape shape);
 /* Lets those who share this table wait in memory behind it, aligned to a cache line. */
 void table_place_waiting(struct table *table, void *memory, uint64_t bytes);
 
-/* Makes the locks of all stripes, and of the waiting room, open ones for several processes. Nobody else
- * may use them. */
+/* Makes the locks of all stripes, of the waiting room and of the events open ones for several processes.
+ * Nobody else may use them. */
 void table_open_locks(struct table *table);
 
 /* Uses memory that the caller has zeroed and keeps: `stripe_count` stripes and

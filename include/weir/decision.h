@@ -16,6 +16,7 @@
 #ifndef WEIR_DECISION_H
 #define WEIR_DECISION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -49,6 +50,16 @@ struct weir_decision {
     int64_t reset_after_ns;
     int64_t delay_ns;
 };
+
+/* The one answer to a take under several limits, from the decisions that weir_limiter_decide() gave to
+ * each (leave out those in shadow): never before blocked before error before limited before allowed.
+ *   binding  which limit decided: the first with that verdict, and among those that say after which time
+ *            the one that says the longest; -1 if all allow. May be NULL
+ * capacity, remaining and reset_after_ns are those of the binding limit, or if all allow of the one
+ * with the least remaining; retry_after_ns and delay_ns are the longest of all, where there are any.
+ * `count` is at least 1. Thread-safe. */
+struct weir_decision weir_decision_of_all(const struct weir_decision *decisions, size_t count,
+                                          int *binding);
 
 /* An exact amount of cost in units: a fraction of two 128-bit integers, denominator > 0, not
  * necessarily in lowest terms. weir_amount_print() makes it readable. */

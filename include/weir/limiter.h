@@ -151,6 +151,9 @@ struct weir_detail {
  *   key         any bytes, 0 or more: the empty key is a key like any other
  *   cost_micro  millionths of a unit; above WEIR_COST_MAX it exceeds every capacity. Show and reset
  *               do not look at it
+ *   and_next    this one and the next are decided together, see below
+ *   shadow      of those that are decided together: this one's refusal refuses nothing, and then it is
+ *               not charged. For limits that are only being tried
  *   detail      filled if not NULL */
 struct weir_request {
     const struct weir_rule *rule;
@@ -158,15 +161,42 @@ struct weir_request {
     size_t key_len;
     uint64_t cost_micro;
     enum weir_operation operation;
+    bool and_next;
+    bool shadow;
     struct weir_detail *detail;
 };
 
+/* How many limits one take can be under. */
+#define WEIR_TOGETHER_MAX 16
+
 /* Decides `count` requests in order, as if one by one, all at one reading of the clock: the fast
  * way, because the memory of all of them is fetched at once (32 or more are best).
- * Thread-safe: each decision is linearizable, among all processes that share the store. Never
- * allocates; a take of a bucket that exists never locks and makes no system call, a new bucket
- * locks one stripe of the table for an instant. A process that dies at any point of it leaves every
- * bucket right, at worst with this cost charged, and nobody waiting. */
+ *
+ * Several limits in one take: requests in a row of which all but the last say `and_next` are a run, and
+ * charged all or not at all.
+ *
+ *     struct weir_request requests[2] = {
+ *         {.rule = &per_user, .key = "alice", .key_len = 5, .cost_micro = WEIR_UNIT, .and_next = true},
+ *         {.rule = &for_all, .key = "", .key_len = 0, .cost_micro = WEIR_UNIT}};
+ *     struct weir_decision each[2];
+ *     int binding;
+ *     weir_limiter_decide(limiter, requests, each, 2);
+ *     struct weir_decision decision = weir_decision_of_all(each, 2, &binding);
+ *
+ * Every decision says what its own limit says: one that allows, where another one refuses, is allowed,
+ * with the bucket as it is, for nothing was charged. All of a run are takes, or all are can_takes; there
+ * are at most WEIR_TOGETHER_MAX; no bucket (rule and key) occurs twice. Otherwise every verdict of the run
+ * is error. Where a bucket finds no room in the table, on_full of its own limit answers for it. The last
+ * request of a call ends its run, whatever it says. If one bucket is busier than the others, it is best
+ * named last.
+ *
+ * Thread-safe: each decision is linearizable, and each run is one decision, among all processes that share
+ * the store; only where somebody stands in line for a bucket of a run, the figures of its other buckets
+ * may be of another instant of the call. Never allocates; a take of a bucket that exists never locks
+ * and makes no system call, a new bucket locks one stripe of the table for an instant. A run that is
+ * charged locks the stripes of its buckets for an instant, and a take that comes upon one of them in that
+ * instant waits for it. A process that dies at any point of it leaves every bucket right, at worst with
+ * these costs charged, all or some, and nobody waiting. */
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count);
 

@@ -43,8 +43,13 @@
 #define BUCKET_OWNER_SHIFT BUCKET_REST_BITS
 #define BUCKET_OWNER_MASK  (((UINT64_C(1) << BUCKET_OWNER_BITS) - 1) << BUCKET_OWNER_SHIFT)
 
-/* Of the flags above: somebody stands in line, so whoever does not has to go by the line's keeper. */
-#define BUCKET_LINE (UINT64_C(1) << 59)
+/* Of the flags above:
+ *   LINE    somebody stands in line, so whoever does not has to go by the line's keeper
+ *   MARKED  a take under several limits is deciding: the state stands still until the mark is gone
+ * A state with any of them is nothing that the usual take could deal with. */
+#define BUCKET_LINE   (UINT64_C(1) << 59)
+#define BUCKET_MARKED (UINT64_C(1) << 60)
+#define BUCKET_FLAGS  (BUCKET_LINE | BUCKET_MARKED)
 
 _Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
 _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
@@ -235,7 +240,7 @@ ALWAYS_INLINE uint64_t usual_span_ns(const struct weir_limit *limit, uint64_t co
 
 ALWAYS_INLINE bool bucket_is_usual(struct weir_bucket bucket)
 {
-    return (bucket.word & (BUCKET_REST_MASK | BUCKET_LINE)) == 0;
+    return (bucket.word & (BUCKET_REST_MASK | BUCKET_FLAGS)) == 0;
 }
 
 /* bucket_take() of a usual take from a usual bucket. */

@@ -46,7 +46,8 @@ class Detail(Structure):
 
 class Request(Structure):
     _fields_ = [("rule", c_void_p), ("key", c_char_p), ("key_len", c_size_t),
-                ("cost_micro", c_uint64), ("operation", c_int), ("detail", POINTER(Detail))]
+                ("cost_micro", c_uint64), ("operation", c_int), ("and_next", c_bool),
+                ("shadow", c_bool), ("detail", POINTER(Detail))]
 
 
 class Error(Structure):

@@ -23,6 +23,9 @@ struct stripe *table_stripe_of(const struct table *table, uint64_t hash);
 /* Looks for the key wherever it can be. */
 bool table_find(const struct table *table, uint64_t hash, uint64_t home, struct found *found);
 
+/* The same, but a mark that was found has gone: waits for whoever decides about this bucket. */
+bool table_find_unmarked(struct table *table, uint64_t hash, uint64_t home, struct found *found);
+
 /* The latest reading at which a slot of this stripe was reused: no missing bucket was forgotten later,
  * and no bucket found began later. */
 uint64_t table_latest_reuse(const struct stripe *stripe);
@@ -30,12 +33,21 @@ uint64_t table_latest_reuse(const struct stripe *stripe);
 /* Locks a stripe, and makes it whole if its last holder died. */
 void table_lock_stripe(struct table *table, struct stripe *stripe);
 
-/* Sees to it, under the lock of its stripe, that the key has a slot. False: every slot that it could have
- * holds a live bucket, which is counted. */
-bool table_insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+/* Sees to it, under the lock of its stripe, that the key has a slot; a new one begins with these flags.
+ * False: every slot that it could have holds a live bucket, which is counted. */
+bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
                          uint64_t now_ns);
 
 /* Whether this request has to let those pass who wait for the bucket. */
 bool table_heeds_line(const struct weir_request *request, const struct charge *charge);
+
+/* Decides 2 .. WEIR_TOGETHER_MAX requests together, whose keys have these hashes. */
+void table_decide_together(struct table *table, const struct weir_request *requests,
+                           const uint64_t *hashes, struct weir_decision *decisions, size_t count,
+                           uint64_t now_ns);
+
+/* Answers that nothing can be decided. */
+void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
+                  size_t count);
 
 #endif

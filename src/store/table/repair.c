@@ -15,12 +15,18 @@
  *                                                                             reused: left, a statistic
  *   the reach was raised, a hint written  a longer search, a stale hint       nothing
  *   the tag was published                 a bucket that is empty              nothing: it is whole
+ *   a bucket was marked (together.c)      who meets it waits for this lock    unmarked: it goes on from
+ *                                                                             where it stood
  *
  * To give a slot back is to put its tag's owner bits into its state, and nothing else. Had its bucket
  * only been shut out, that is the state it had. Had it been given away, that is (X, former owner), and
  * the former bucket was drained strictly before X, above every moment it ever had: it is empty, and no
  * state that a sleeping thread remembers equals it. It must be done before the next insertion: the
  * former key, which finds nothing, would get a second slot, and one of the two would be lost.
+ *
+ * A take under several limits that died after it had charged the first of its buckets leaves the others as
+ * they were: its marks say nothing of what it meant to write. Those in other stripes wait for heirs of
+ * their own; they may have been charged or not. Nobody has heard of either.
  *
  * A take, a refund and a reset change one bucket by one swap: they are done or not. At worst a cost
  * was charged and nobody heard of it. A note in lowered_from_ns without its refund only keeps a line
@@ -33,15 +39,17 @@
 #include "store/table/table.h"
 #include "sync/atomic.h"
 
-/* Gives a slot back that was taken from its key and never got to another. */
+/* Gives a slot back that was taken from its key and never got to another, and takes the mark away. */
 static void give_back(struct line *line, int i)
 {
     uint64_t owner = table_owner_of(load_relaxed(&line->tags[i]));
     struct weir_bucket seen = load_bucket(&line->states[i]);
-    if ((seen.word & BUCKET_OWNER_MASK) != owner) {
-        struct weir_bucket back = {seen.empty_at_ns, (seen.word & ~BUCKET_OWNER_MASK) | owner};
-        bool done = cas_bucket(&line->states[i], seen, back);
-        assert(done); // it matches nobody, so nobody else moves it
+    bool is_marked = (seen.word & BUCKET_MARKED) != 0;
+    if (is_marked || (seen.word & BUCKET_OWNER_MASK) != owner) {
+        uint64_t kept = seen.word & ~(BUCKET_OWNER_MASK | BUCKET_MARKED);
+        bool done = cas_bucket(&line->states[i], seen,
+                               (struct weir_bucket){seen.empty_at_ns, kept | owner});
+        assert(done); // it matches nobody, or everybody waits: so nobody else moves it
         (void)done;
     }
 }

@@ -26,6 +26,10 @@
  *              find it and ask him (decide_anywhere), and its slot is not reused. He sets and clears it
  *              in the same swaps by which he decides, one bucket at a time (table_decide_in_line).
  *
+ *  Marks       a state in which BUCKET_MARKED is set stands still: a take under several limits is deciding
+ *              (together.c). Whoever meets it waits for the stripe's lock, under which no mark but one's
+ *              own is ever seen (table_find_unmarked); its slot is not reused.
+ *
  *  Why a stale take cannot hit the wrong bucket: between reading a tag and swapping a state, the slot
  *  may pass to another key.
  *    - The state was read before the reuse. No state of the new bucket ever equals it: X is above every
@@ -128,6 +132,19 @@ uint64_t table_latest_reuse(const struct stripe *stripe)
     return load_acquire(&stripe->reused_at_ns); // A2: pairs with R2
 }
 
+bool table_find_unmarked(struct table *table, uint64_t hash, uint64_t home, struct found *found)
+{
+    bool is_found = table_find(table, hash, home, found);
+    if (is_found && (found->seen.word & BUCKET_MARKED) != 0) {
+        struct stripe *stripe = table_stripe_of(table, hash);
+        table_lock_stripe(table, stripe);
+        is_found = table_find(table, hash, home, found);
+        mutex_unlock(&stripe->mutex);
+        assert(!is_found || (found->seen.word & BUCKET_MARKED) == 0);
+    }
+    return is_found;
+}
+
 /* Writes down that a bucket of this line is about to move back from this moment. */
 static void note_lowering(struct line *line, struct weir_bucket from)
 {
@@ -145,28 +162,29 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
     }
     /* Strictly drained, and above every moment it had; and never between equal owner bits. */
     return seen.empty_at_ns < since_ns && lowered_from_ns < since_ns
-           && (seen.word & BUCKET_OWNER_MASK) != owner && (seen.word & BUCKET_LINE) == 0;
+           && (seen.word & BUCKET_OWNER_MASK) != owner && (seen.word & BUCKET_FLAGS) == 0;
 }
 
 /* Gives the state of a drained bucket to another owner, in two swaps. False: it was used after all.
  * The first swap only shuts the former owner out. Now nobody moves this state, and all that was given
  * back is noted: taking and giving back may have led to the very state that was seen. */
-static bool reuse(struct line *line, int i, struct weir_bucket seen, uint64_t owner,
+static bool reuse(struct line *line, int i, struct weir_bucket seen, uint64_t owner, uint64_t flags,
                   uint64_t since_ns)
 {
+    struct weir_bucket given = {since_ns, owner | flags};
     struct weir_bucket shut = {seen.empty_at_ns, (seen.word & ~BUCKET_OWNER_MASK) | owner};
     if (!cas_bucket(&line->states[i], seen, shut)) {
         return false;
     }
     bool is_high = load_acquire(&line->lowered_from_ns) >= since_ns; // A3: R3 came before `shut`
-    bool done =
-        cas_bucket(&line->states[i], shut, is_high ? seen : (struct weir_bucket){since_ns, owner});
+    bool done = cas_bucket(&line->states[i], shut, is_high ? seen : given);
     assert(done);
     return done && !is_high;
 }
 
 /* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
-static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t since_ns)
+static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t flags,
+                  uint64_t since_ns)
 {
     uint64_t owner = table_owner_of(hash);
     uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
@@ -176,13 +194,14 @@ static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash
         return false;
     }
     if (tag == 0) {
-        bool done = cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner});
+        bool done =
+            cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner | flags});
         assert(done); // no key matches it
         (void)done;
     } else {
         store_release(&stripe->reused_at_ns,
                       since_ns); // R2: before the former bucket can be missed
-        if (!reuse(line, i, seen, owner, since_ns)) {
+        if (!reuse(line, i, seen, owner, flags, since_ns)) {
             return false;
         }
     }
@@ -221,9 +240,10 @@ static void note_displaced(struct table *table, uint64_t hash, uint64_t home, ui
     store_relaxed(word, displaced); // relaxed: R1 follows
 }
 
-bool table_insert_locked(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
                          uint64_t now_ns)
 {
+    struct stripe *stripe = table_stripe_of(table, hash);
     struct found found;
     if (table_find(table, hash, home, &found)) {
         return true; // another thread was faster
@@ -233,7 +253,7 @@ bool table_insert_locked(struct table *table, struct stripe *stripe, uint64_t ha
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
         struct line *line = probe_line(table, home, distance);
         for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-            if (!claim(stripe, line, i, hash, since_ns)) {
+            if (!claim(stripe, line, i, hash, flags, since_ns)) {
                 continue;
             }
             if (distance != 0) {
@@ -261,7 +281,7 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     table_lock_stripe(table, stripe);
-    bool done = table_insert_locked(table, stripe, hash, home, now_ns);
+    bool done = table_insert_locked(table, hash, home, 0, now_ns);
     mutex_unlock(&stripe->mutex);
     return done;
 }
@@ -316,10 +336,11 @@ static bool changes(struct weir_bucket bucket, const struct weir_request *reques
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
 
-/* Swaps the state that was found for the next one. False if it changed meanwhile. */
+/* Swaps the state that was found for the next one. False if it changed meanwhile. What does not move up
+ * is written down: it may come back to a state that it had (see the contract above, and together.c). */
 static bool commit(const struct found *found, struct weir_bucket next)
 {
-    if (__builtin_expect(next.empty_at_ns < found->seen.empty_at_ns, 0)) {
+    if (__builtin_expect(next.empty_at_ns <= found->seen.empty_at_ns, 0)) {
         note_lowering(found->line, found->seen);
     }
     return cas_bucket(found->state, found->seen, next);
@@ -336,11 +357,11 @@ bool table_heeds_line(const struct weir_request *request, const struct charge *c
 /* Looks for the bucket of a request; one that is missing counts as empty since the latest reuse. What
  * moves a state back must not move it to before that (see the contract above), so *now_ns may rise: it
  * is read after the search, no earlier than the reuse that gave a found bucket its slot. */
-static bool find_or_assume(const struct table *table, const struct weir_request *request,
-                           uint64_t hash, uint64_t home, struct found *found, uint64_t *now_ns)
+static bool find_or_assume(struct table *table, const struct weir_request *request, uint64_t hash,
+                           uint64_t home, struct found *found, uint64_t *now_ns)
 {
     bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
-    bool is_found = table_find(table, hash, home, found);
+    bool is_found = table_find_unmarked(table, hash, home, found);
     if (!is_found || moves_back) {
         uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(table, hash));
         *now_ns = moves_back && *now_ns < reused_at_ns ? reused_at_ns : *now_ns;
@@ -442,7 +463,7 @@ static void table_move_line(struct store *store, const struct weir_limit *limit,
     struct table *table = (struct table *)store;
     uint64_t denominator = limit->denominator;
     struct found found;
-    while (table_find(table, id, table_home_of(table, id), &found)) {
+    while (table_find_unmarked(table, id, table_home_of(table, id), &found)) {
         struct span later = span_add(bucket_moment(found.seen, limit), move->later, denominator);
         struct span moment = span_sub_or_zero(later, move->earlier, denominator);
         bool is_moved = span_less((struct span){0, 0}, move->later)
@@ -535,8 +556,8 @@ static inline void guess_step(const struct table *table, struct step *step)
 
 _Static_assert(TABLE_BATCH == 2 * TABLE_GROUP, "a batch is two groups");
 
-static void start_steps(const struct table *table, const struct weir_request *requests,
-                        struct step *steps, size_t count)
+static inline void start_steps(const struct table *table, const struct weir_request *requests,
+                               struct step *steps, size_t count)
 {
     struct siphash_input inputs[TABLE_GROUP];
     uint64_t hashes[TABLE_GROUP];
@@ -551,6 +572,35 @@ static void start_steps(const struct table *table, const struct weir_request *re
     }
 }
 
+/* In a child of the process that these buckets belong to; and of questions that make no sense. */
+void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
+                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
+        if (requests[i].detail != NULL) {
+            *requests[i].detail = (struct weir_detail){.amount = {0}};
+        }
+    }
+}
+
+/* Requests that are decided together. */
+__attribute__((noinline)) static void decide_run(struct table *table,
+                                                 const struct weir_request *requests,
+                                                 const struct step *steps, uint64_t now_ns,
+                                                 struct weir_decision *decisions, size_t count)
+{
+    uint64_t hashes[WEIR_TOGETHER_MAX];
+    if (count > WEIR_TOGETHER_MAX) {
+        table_refuse(requests, decisions, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = steps[i].hash;
+    }
+    table_decide_together(table, requests, hashes, decisions, count, now_ns);
+}
+
 /* Up to TABLE_BATCH requests. Waiting for memory is most of the price of a decision, so it is paid
  * for all of them at once: the lines are sent for before the first is looked at, and a displaced
  * bucket's own line is sent for TABLE_GROUP requests before it is decided on. No more than
@@ -560,6 +610,7 @@ static void decide_batch(struct table *table, const struct weir_request *request
                          struct weir_decision *decisions, size_t count, uint64_t *now_ns)
 {
     struct step steps[TABLE_BATCH];
+    assert(count > 0 && count <= TABLE_BATCH);
     size_t ahead = count < TABLE_GROUP ? count : TABLE_GROUP;
     start_steps(table, requests, steps, ahead);
     for (size_t i = 0; i < ahead; i++) {
@@ -577,11 +628,20 @@ static void decide_batch(struct table *table, const struct weir_request *request
             fetch(steps[i + ahead].line);
         }
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, first = 0; i < count; i++) {
         if (i + ahead < count) {
             guess_step(table, &steps[i + ahead]);
         }
-        decide_step(table, &requests[i], &steps[i], *now_ns, &decisions[i]);
+        if (__builtin_expect(requests[i].and_next && i + 1 < count, 0)) {
+            continue; // decided with the last of its run
+        }
+        if (__builtin_expect(i == first, 1)) {
+            decide_step(table, &requests[i], &steps[i], *now_ns, &decisions[i]);
+        } else {
+            decide_run(table, requests + first, steps + first, *now_ns, decisions + first,
+                       i + 1 - first);
+        }
+        first = i + 1;
     }
 }
 
@@ -596,16 +656,26 @@ static void decide_one(struct table *table, const struct weir_request *request,
     decide_step(table, request, &step, now_ns, decision);
 }
 
-/* In a child of the process that these buckets belong to. */
-static void refuse(const struct weir_request *requests, struct weir_decision *decisions,
-                   size_t count)
+static size_t run_length(const struct weir_request *requests, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
-        if (requests[i].detail != NULL) {
-            *requests[i].detail = (struct weir_detail){.amount = {0}};
-        }
+    size_t length = 1;
+    while (length < count && requests[length - 1].and_next) {
+        length++;
     }
+    return length;
+}
+
+/* How many of the next requests make a batch: what is decided together is not divided. */
+static size_t batch_of(const struct weir_request *requests, size_t count)
+{
+    if (count <= TABLE_BATCH) {
+        return count;
+    }
+    size_t some = TABLE_BATCH;
+    while (some > 0 && requests[some - 1].and_next) {
+        some--;
+    }
+    return some > 0 ? some : run_length(requests, count);
 }
 
 static void table_decide(struct store *store, const struct weir_request *requests,
@@ -613,16 +683,21 @@ static void table_decide(struct store *store, const struct weir_request *request
 {
     struct table *table = (struct table *)store;
     if (__builtin_expect(*table->guard == 0, 0)) {
-        refuse(requests, decisions, count);
+        table_refuse(requests, decisions, count);
         return;
     }
     if (count == 1) {
         decide_one(table, requests, decisions, now_ns);
         return;
     }
-    for (size_t at = 0; at < count; at += TABLE_BATCH) {
-        size_t some = count - at < TABLE_BATCH ? count - at : TABLE_BATCH;
-        decide_batch(table, requests + at, decisions + at, some, &now_ns);
+    for (size_t at = 0; at < count;) {
+        size_t some = batch_of(requests + at, count - at);
+        if (some <= TABLE_BATCH) {
+            decide_batch(table, requests + at, decisions + at, some, &now_ns);
+        } else { // one run, and too long
+            table_refuse(requests + at, decisions + at, some);
+        }
+        at += some;
     }
 }
 

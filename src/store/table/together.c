@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Several limits in one take: each of their buckets is charged, or none. To everybody else that happens at
+ * one instant, although nobody else's take locks anything. docs/design/several-limits.md says what else was
+ * considered.
+ *
+ *  A mark      BUCKET_MARKED in a state: it stands still. Set, and taken away, by compare-and-swap, and
+ *              only by who holds the lock of the stripe. Whoever else comes upon it waits for that lock,
+ *              and looks again (table_find_unmarked); a reading is not answered from it either.
+ *  The last    one of the buckets needs neither mark nor lock, unless somebody else has marked it or it
+ *              has no slot yet. While the others stand still, the swap that charges it decides for all.
+ *
+ *  To take     lock the stripes of all but the last, in the order of their addresses; mark; if every limit
+ *              allows, swap the last; then write the others, each in the swap that takes its mark away;
+ *              unlock. If some limit refuses, the last is read while the others stand still, the marks are
+ *              taken away, and that is the answer.
+ *  To refuse   mostly needs none of this: all are read, and all but the last read again. If none has changed
+ *              then they all stood so when the last was read. A state that is equal is unchanged, unless
+ *              it went up and came back: whoever takes it back writes that down in lowered_from_ns first.
+ *  To wait     for a mark is to wait for a lock that its holder keeps for a few swaps. Who holds such locks
+ *              waits for nobody but those who hold locks of higher addresses: not for a mark (it lets go and
+ *              begins again with all locks), and not for the keeper of lines (the same).
+ *
+ *  Killed      before the last was swapped: nothing is charged. Later: some are charged and some are not,
+ *              and nobody has heard of it. The marks go with the lock: repair.c takes them away.
+ *
+ *  Linearizable: a take that is allowed takes effect when the last is swapped. Whoever changes one of the
+ *  others before or after that instant does so before its mark or after it, and so does whoever reads it.
+ *  Price of the races: a take that meets a mark makes a system call, perhaps; one whose last bucket is
+ *  taken from by others swaps again, as every take does. */
+#include <assert.h>
+
+#include "core/kinds.h"
+#include "store/table/inside.h"
+#include "sync/atomic.h"
+
+/* One of the buckets that are asked together.
+ *   found      where it is; of one that is missing, how it counts
+ *   waits      somebody stands in line there, and the keeper of lines has answered
+ *   is_marked  by us
+ *   is_full    there is no slot for it, and on_full answers */
+struct member {
+    const struct weir_request *request;
+    struct weir_decision *decision;
+    uint64_t hash, home;
+    struct charge charge;
+    struct found found;
+    struct outcome outcome;
+    bool is_found, is_marked, waits, is_full;
+};
+
+/*   held_count  of these members the stripes are locked: the first ones, all of them or all but one */
+struct run {
+    struct table *table;
+    uint64_t now_ns;
+    size_t count, held_count;
+    size_t stripe_count;
+    struct stripe *stripes[WEIR_TOGETHER_MAX]; // that are locked, in the order of their addresses
+    struct member members[WEIR_TOGETHER_MAX];
+};
+
+static const struct weir_limit *limit_of(const struct member *member)
+{
+    return &member->request->rule->limit;
+}
+
+/* ---- one member ---- */
+
+/* What its own limit says. */
+static void judge(struct run *run, struct member *member)
+{
+    const struct weir_limit *limit = limit_of(member);
+    member->outcome = kind_take(member->found.seen, limit, &member->charge, run->now_ns);
+    if (member->is_full && limit->on_full == WEIR_ON_FULL_REFUSE
+        && member->outcome.verdict == WEIR_ALLOWED) {
+        member->outcome.verdict = WEIR_FAILED;
+    }
+}
+
+/* Looks where it is, and how it stands; a missing one counts as empty since the latest reuse. */
+static void look_at(struct run *run, struct member *member)
+{
+    member->is_found = table_find(run->table, member->hash, member->home, &member->found);
+    if (!member->is_found) {
+        const struct stripe *stripe = table_stripe_of(run->table, member->hash);
+        member->found.seen = (struct weir_bucket){table_latest_reuse(stripe), 0};
+    }
+    judge(run, member);
+}
+
+static bool meets_mark(const struct member *member)
+{
+    return member->is_found && (member->found.seen.word & BUCKET_MARKED) != 0;
+}
+
+/* True if somebody stands in line for it of whom the keeper has not been asked yet. */
+static bool meets_line(const struct run *run, const struct member *member)
+{
+    return member->is_found && (member->found.seen.word & BUCKET_LINE) != 0 && !member->waits
+           && run->table->store.keeper != NULL
+           && table_heeds_line(member->request, &member->charge);
+}
+
+/* Whether it lets the others pass. */
+static bool agrees(const struct member *member)
+{
+    return member->request->shadow || (!member->waits && member->outcome.verdict == WEIR_ALLOWED);
+}
+
+/* Whether it is to be charged where all agree. */
+static bool is_charged(const struct member *member)
+{
+    return member->request->operation == WEIR_TAKE && !member->waits && !member->is_full
+           && member->outcome.verdict == WEIR_ALLOWED && member->charge.cost_micro != 0;
+}
+
+static bool all_agree(const struct run *run)
+{
+    bool agree = true;
+    for (size_t i = 0; i < run->count; i++) {
+        agree = agree && agrees(&run->members[i]);
+    }
+    return agree;
+}
+
+/* Whether the decision, as it looks now, changes a bucket. */
+static bool has_to_charge(const struct run *run)
+{
+    bool charges = false;
+    for (size_t i = 0; i < run->count; i++) {
+        charges = charges || is_charged(&run->members[i]);
+    }
+    return charges && all_agree(run);
+}
+
+/* ---- without a lock ---- */
+
+/* True if this bucket has stood as it was seen ever since. */
+static bool is_unchanged(const struct run *run, const struct member *member)
+{
+    const struct weir_bucket seen = member->found.seen;
+    if (member->is_found) {
+        struct weir_bucket now = load_bucket(member->found.state);
+        return now.empty_at_ns == seen.empty_at_ns && now.word == seen.word
+               && load_acquire(&member->found.line->lowered_from_ns) < seen.empty_at_ns;
+    }
+    struct found found;
+    return !table_find(run->table, member->hash, member->home, &found)
+           && table_latest_reuse(table_stripe_of(run->table, member->hash)) == seen.empty_at_ns;
+}
+
+/* True if all stood as they were seen when the last one was read. */
+static bool is_snapshot(const struct run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        if (meets_mark(&run->members[i])
+            || (i + 1 < run->count && !is_unchanged(run, &run->members[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Looks at all, in order. Whoever waits in line for one of them goes first: the keeper is asked, which
+ * may take long, so it is done before anything is held. */
+static void look_at_all(struct run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        struct member *member = &run->members[i];
+        for (;;) {
+            look_at(run, member);
+            if (!meets_line(run, member)) {
+                break;
+            }
+            struct line_keeper *keeper = run->table->store.keeper;
+            member->waits =
+                keeper->meet(keeper, member->request, member->hash, run->now_ns, member->decision);
+        }
+    }
+}
+
+/* ---- with locks ---- */
+
+static void lock(struct run *run, size_t held_count)
+{
+    run->held_count = held_count;
+    run->stripe_count = 0;
+    for (size_t i = 0; i < held_count; i++) { // sorted as they come, each once
+        struct stripe *stripe = table_stripe_of(run->table, run->members[i].hash);
+        size_t at = run->stripe_count;
+        while (at > 0 && run->stripes[at - 1] > stripe) {
+            at--;
+        }
+        if (at > 0 && run->stripes[at - 1] == stripe) {
+            continue;
+        }
+        for (size_t j = run->stripe_count++; j > at; j--) {
+            run->stripes[j] = run->stripes[j - 1];
+        }
+        run->stripes[at] = stripe;
+    }
+    for (size_t i = 0; i < run->stripe_count; i++) {
+        table_lock_stripe(run->table, run->stripes[i]);
+    }
+}
+
+static void unlock(struct run *run)
+{
+    for (size_t i = run->stripe_count; i > 0; i--) {
+        mutex_unlock(&run->stripes[i - 1]->mutex);
+    }
+}
+
+/* Makes it stand still: marks it, or finds that it has no slot, and nobody else can give it one. */
+static void hold(struct run *run, struct member *member)
+{
+    if (!member->is_found || meets_mark(member)) { // when it was looked at without the lock
+        look_at(run, member);
+    }
+    while (member->is_found && !meets_line(run, member)) {
+        struct weir_bucket marked = member->found.seen;
+        assert((marked.word & BUCKET_MARKED) == 0);
+        marked.word |= BUCKET_MARKED;
+        if (cas_bucket(member->found.state, member->found.seen, marked)) {
+            member->is_marked = true;
+            return;
+        }
+        look_at(run, member);
+    }
+}
+
+/* Lets it go on, from where it stood or with the charge. */
+static void release(struct member *member, bool is_decided)
+{
+    if (member->is_marked) {
+        struct weir_bucket marked = member->found.seen;
+        struct weir_bucket next = is_decided && is_charged(member)
+                                      ? bucket_with_moment(marked, member->outcome.moment)
+                                      : marked;
+        marked.word |= BUCKET_MARKED;
+        bool done = cas_bucket(member->found.state, marked, next);
+        assert(done); // whoever else comes here waits
+        (void)done;
+        member->is_marked = false;
+    }
+}
+
+/* Makes the slots that are missing of members that would be charged: marked from the beginning. Where
+ * there is no room, on_full answers. */
+static void make_slots(struct run *run)
+{
+    for (size_t i = 0; i < run->held_count; i++) {
+        struct member *member = &run->members[i];
+        if (member->is_found || !is_charged(member)) {
+            continue;
+        }
+        member->is_full = !table_insert_locked(run->table, member->hash, member->home,
+                                               BUCKET_MARKED, run->now_ns);
+        if (!member->is_full) {
+            look_at(run, member);
+            assert(meets_mark(member));
+            member->found.seen.word &= ~BUCKET_MARKED;
+            member->is_marked = true;
+            continue;
+        }
+        judge(run, member);
+        if (!agrees(member)) {
+            return;
+        }
+    }
+}
+
+enum result {
+    DECIDED,
+    NEEDS_ALL,  // locks: the last cannot be decided upon without
+    MEETS_LINE, // of somebody who has to be asked first
+};
+
+/* All that is held stands still. Decides with the last bucket as it is, and charges it. */
+static enum result decide_last(struct run *run)
+{
+    struct member *last = &run->members[run->count - 1];
+    for (bool is_fresh = false;; is_fresh = true) {
+        if (is_fresh) {
+            look_at(run, last);
+        }
+        if (meets_mark(last)) {
+            return NEEDS_ALL;
+        }
+        if (meets_line(run, last)) {
+            return MEETS_LINE;
+        }
+        if (has_to_charge(run)) {
+            if (is_charged(last) && !last->is_found) {
+                return NEEDS_ALL;
+            }
+            make_slots(run);
+        }
+        bool charges = has_to_charge(run) && is_charged(last);
+        struct weir_bucket next = bucket_with_moment(last->found.seen, last->outcome.moment);
+        if (charges ? cas_bucket(last->found.state, last->found.seen, next) : is_fresh) {
+            return DECIDED;
+        }
+    }
+}
+
+static enum result decide_held(struct run *run)
+{
+    for (size_t i = 0; i < run->held_count; i++) {
+        struct member *member = &run->members[i];
+        if (!member->waits) {
+            hold(run, member);
+        }
+        if (meets_line(run, member)) {
+            return MEETS_LINE;
+        }
+    }
+    if (run->held_count < run->count) {
+        return decide_last(run);
+    }
+    if (has_to_charge(run)) {
+        make_slots(run);
+    }
+    return DECIDED;
+}
+
+static enum result decide_locked(struct run *run, size_t held_count)
+{
+    lock(run, held_count);
+    enum result result = decide_held(run);
+    bool is_decided = result == DECIDED && has_to_charge(run);
+    for (size_t i = 0; i < held_count; i++) {
+        release(&run->members[i], is_decided);
+    }
+    unlock(run);
+    return result;
+}
+
+/* ---- the question and its answer ---- */
+
+/* A run has its length, asks one thing, and each bucket once. */
+static bool is_sound(const struct run *run, const struct weir_request *requests)
+{
+    enum weir_operation operation = requests[0].operation;
+    for (size_t i = 0; i < run->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (run->members[i].hash == run->members[j].hash) {
+                return false;
+            }
+        }
+        if (requests[i].operation != operation) {
+            return false;
+        }
+    }
+    return operation == WEIR_TAKE || operation == WEIR_CAN_TAKE;
+}
+
+static void answer(struct run *run)
+{
+    bool agree = all_agree(run);
+    for (size_t i = 0; i < run->count; i++) {
+        struct member *member = &run->members[i];
+        const struct weir_limit *limit = limit_of(member);
+        struct outcome outcome = member->outcome;
+        struct weir_bucket seen = member->found.seen;
+        if (member->request->operation == WEIR_CAN_TAKE && member->request->detail != NULL) {
+            *member->request->detail =
+                (struct weir_detail){.existed = kind_is_live(seen, limit, run->now_ns)};
+        }
+        if (member->waits) {
+            continue; // the keeper has answered
+        }
+        if (outcome.verdict == WEIR_FAILED) {
+            bucket_answer_failed(member->decision, limit);
+        } else if (outcome.verdict == WEIR_ALLOWED && !agree) {
+            outcome.moment = bucket_moment(seen, limit); // it would have been
+            kind_answer(member->decision, limit, outcome, run->now_ns);
+        } else {
+            kind_answer_take(member->decision, limit, &member->charge, outcome, run->now_ns);
+        }
+    }
+}
+
+void table_decide_together(struct table *table, const struct weir_request *requests,
+                           const uint64_t *hashes, struct weir_decision *decisions, size_t count,
+                           uint64_t now_ns)
+{
+    struct run run;
+    assert(count > 1 && count <= WEIR_TOGETHER_MAX);
+    run.table = table;
+    run.now_ns = now_ns;
+    run.count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_limit *limit = &requests[i].rule->limit;
+        run.members[i] = (struct member){.request = &requests[i],
+                                         .decision = &decisions[i],
+                                         .hash = hashes[i],
+                                         .home = table_home_of(table, hashes[i]),
+                                         .charge = charge_of(limit, requests[i].cost_micro)};
+    }
+    if (!is_sound(&run, requests)) {
+        table_refuse(requests, decisions, count);
+        return;
+    }
+    look_at_all(&run);
+    if (has_to_charge(&run) || !is_snapshot(&run)) {
+        size_t held_count = count - 1;
+        enum result result;
+        while ((result = decide_locked(&run, held_count)) != DECIDED) {
+            held_count = result == NEEDS_ALL ? count : held_count;
+            if (result == MEETS_LINE) {
+                look_at_all(&run);
+            }
+        }
+    }
+    answer(&run);
+}

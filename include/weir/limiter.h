@@ -230,6 +230,13 @@ struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t timeout_ns);
 
+/* The same under several limits: one run of `count` requests, takes that are decided together (see
+ * weir_limiter_decide()), or a single one. It stands in the lines of those limits that refuse it; no
+ * limit is charged before all allow. The decisions are as many as the requests, as those of
+ * weir_limiter_decide(); make one of them by weir_decision_of_all(). */
+void weir_limiter_acquire_all(struct weir_limiter *limiter, const struct weir_request *requests,
+                              struct weir_decision *decisions, size_t count, uint64_t timeout_ns);
+
 /* What has happened in the table so far. */
 struct weir_limiter_stats {
     uint64_t memory_bytes;      /* mapped for buckets, all but the events of windows */

@@ -3,6 +3,7 @@
  * Standing in line as a thread: it sleeps until it is answered, or until it is its turn to look. */
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "limiter/limiter_state.h"
@@ -12,7 +13,8 @@ struct sleeper {
     pthread_cond_t changed;
     uint64_t due_ns;
     bool is_answered;
-    struct weir_decision decision;
+    struct weir_decision *decisions; // where they go: one, or as many as it asks for together
+    size_t count;
 };
 
 static struct sleeper *sleeper_of(struct waiter *waiter)
@@ -30,10 +32,10 @@ static void wake_earlier(struct waiter *waiter, uint64_t due_ns)
     }
 }
 
-static void note_answer(struct waiter *waiter, const struct weir_decision *decision)
+static void note_answer(struct waiter *waiter, const struct weir_decision *decisions)
 {
     struct sleeper *sleeper = sleeper_of(waiter);
-    sleeper->decision = *decision;
+    memcpy(sleeper->decisions, decisions, sleeper->count * sizeof *decisions);
     sleeper->is_answered = true;
     (void)pthread_cond_signal(&sleeper->changed);
 }
@@ -67,31 +69,44 @@ static void sleep_until_answered(struct lines *lines, struct sleeper *sleeper)
     lines_unlock(lines);
 }
 
-struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
-                                          const struct weir_rule *rule, const void *key,
-                                          size_t key_len, uint64_t cost_micro, uint64_t timeout_ns)
+/* Stands in line, and sleeps until it is answered. */
+static void acquire(struct weir_limiter *limiter, const struct weir_request *requests,
+                    struct weir_decision *decisions, size_t count, uint64_t timeout_ns)
 {
     static const struct waiter_ops OPS = {.schedule = wake_earlier, .answer = note_answer};
-    if (timeout_ns == 0) {
-        return weir_limiter_take(limiter, rule, key, key_len, cost_micro);
-    }
-    struct weir_decision failed;
-    bucket_answer_failed(&failed, &rule->limit);
-    if (limiter->lines == NULL) {
-        return failed;
-    }
-    struct weir_request request = {
-        .rule = rule, .key = key, .key_len = key_len, .cost_micro = cost_micro};
-    struct sleeper sleeper = {.waiter.ops = &OPS, .due_ns = UINT64_MAX};
+    struct sleeper sleeper = {
+        .waiter.ops = &OPS, .due_ns = UINT64_MAX, .decisions = decisions, .count = count};
     pthread_condattr_t attributes;
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&sleeper.changed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    if (lines_join(limiter->lines, &sleeper.waiter, &request, timeout_ns,
-                   weir_limiter_now_ns(limiter), &sleeper.decision)) {
+    if (lines_join(limiter->lines, &sleeper.waiter, requests, count, timeout_ns,
+                   weir_limiter_now_ns(limiter), decisions)) {
         sleep_until_answered(limiter->lines, &sleeper);
     }
     (void)pthread_cond_destroy(&sleeper.changed);
-    return sleeper.decision;
+}
+
+void weir_limiter_acquire_all(struct weir_limiter *limiter, const struct weir_request *requests,
+                              struct weir_decision *decisions, size_t count, uint64_t timeout_ns)
+{
+    if (timeout_ns == 0 || count == 0) {
+        weir_limiter_decide(limiter, requests, decisions, count);
+    } else if (limiter->lines != NULL && count <= WEIR_TOGETHER_MAX) {
+        acquire(limiter, requests, decisions, count, timeout_ns);
+    } else {
+        lines_answer_failed(requests, count, decisions);
+    }
+}
+
+struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
+                                          const struct weir_rule *rule, const void *key,
+                                          size_t key_len, uint64_t cost_micro, uint64_t timeout_ns)
+{
+    struct weir_request request = {
+        .rule = rule, .key = key, .key_len = key_len, .cost_micro = cost_micro};
+    struct weir_decision decision;
+    weir_limiter_acquire_all(limiter, &request, &decision, 1, timeout_ns);
+    return decision;
 }

@@ -50,20 +50,26 @@ static void grow_bins(struct lines *lines)
     free(old);
 }
 
-/* Sees to it that a line can be opened. */
-bool line_has_spare(struct lines *lines)
+/* Sees to it that so many lines can be opened. */
+bool line_has_spares(struct lines *lines, size_t count)
 {
-    if (lines->spare == NULL) {
-        lines->spare = malloc(sizeof *lines->spare);
+    struct line **at = &lines->spares;
+    for (; count > 0; count--, at = &(*at)->next_in_bin) {
+        if (*at == NULL) {
+            *at = calloc(1, sizeof **at);
+        }
+        if (*at == NULL) {
+            return false;
+        }
     }
-    return lines->spare != NULL;
+    return true;
 }
 
 struct line *line_open(struct lines *lines, const struct weir_rule *rule, uint64_t id)
 {
-    struct line *line = lines->spare;
+    struct line *line = lines->spares;
     assert(line != NULL);
-    lines->spare = NULL;
+    lines->spares = line->next_in_bin;
     *line = (struct line){.id = id, .kind = line_kind_of(&rule->limit), .rule = *rule};
     put_in_bin(lines, line);
     if (++lines->stats.line_count > lines->bin_count) {
@@ -81,8 +87,9 @@ void line_close(struct lines *lines, struct line *line)
     }
     *at = line->next_in_bin;
     lines->stats.line_count--;
-    if (lines->spare == NULL) {
-        lines->spare = line;
+    if (lines->spares == NULL) {
+        lines->spares = line;
+        line->next_in_bin = NULL;
     } else {
         free(line);
     }
@@ -108,19 +115,28 @@ static bool is_tight(const struct line *line, struct span span)
     return limit_of(line)->denominator > 1 && rest_beside(line, span).ns == 0;
 }
 
+/* Links him in behind all who came before him: that is at the end, but for who waits under several limits
+ * and was refused by this one only when it was his turn at the others. */
+static void link_in(struct line *line, struct waiter *waiter)
+{
+    waiter->previous = line->last;
+    while (waiter->previous != NULL && waiter->previous->turn > waiter->turn) {
+        waiter->previous = waiter->previous->previous;
+    }
+    waiter->next = waiter->previous != NULL ? waiter->previous->next : line->first;
+    *(waiter->previous != NULL ? &waiter->previous->next : &line->first) = waiter;
+    *(waiter->next != NULL ? &waiter->next->previous : &line->last) = waiter;
+}
+
 void line_append(struct lines *lines, struct line *line, struct waiter *waiter)
 {
     waiter->line = line;
-    waiter->next = NULL;
-    waiter->previous = line->last;
-    *(line->last != NULL ? &line->last->next : &line->first) = waiter;
-    line->last = waiter;
+    link_in(line, waiter);
     line->count++;
     line->whole_count += is_whole(line, waiter->span);
     line->tight_count += is_tight(line, waiter->span);
     line->ahead = span_add(line->ahead, waiter->span, limit_of(line)->denominator);
-    lines->stats.waiting_count++;
-    lines->stats.joined_count++;
+    lines->stats.waiting_count += waiter->together == NULL || together_enters(waiter->together);
 }
 
 void line_unlink(struct lines *lines, struct waiter *waiter)
@@ -132,7 +148,7 @@ void line_unlink(struct lines *lines, struct waiter *waiter)
     line->whole_count -= is_whole(line, waiter->span);
     line->tight_count -= is_tight(line, waiter->span);
     line->ahead = span_sub(line->ahead, waiter->span, limit_of(line)->denominator);
-    lines->stats.waiting_count--;
+    lines->stats.waiting_count -= waiter->together == NULL || together_leaves(waiter->together);
     waiter->line = NULL;
 }
 

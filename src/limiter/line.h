@@ -2,10 +2,11 @@
  *
  * What the chapters on lines share; nobody else includes it.
  *
- *   lines.c        joining, leaving, and meeting a line: what lines.h offers
- *   line.c         one line: who stands in it, and in which bin it is found
- *   line_bucket.c  the line of a bucket, and of all kinds but a queue: nobody is charged before his turn
- *   line_queue.c   a queue's: everybody is charged at once, and goes at his egress */
+ *   lines.c          joining, leaving, and meeting a line: what lines.h offers
+ *   line.c           one line: who stands in it, and in which bin it is found
+ *   line_bucket.c    the line of a bucket, and of all kinds but a queue: nobody is charged before his turn
+ *   line_queue.c     a queue's: everybody is charged at once, and goes at his egress
+ *   line_together.c  standing in several lines for one take */
 #ifndef WEIR_LIMITER_LINE_H
 #define WEIR_LIMITER_LINE_H
 
@@ -33,7 +34,7 @@ struct line {
 };
 
 /* Who waits, and alone, needs no more memory than this; a server has its own part beside it. */
-_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 336, "a place in line is small");
+_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 352, "a place in line is small");
 
 /* All lines of a limiter. */
 struct lines {
@@ -42,7 +43,10 @@ struct lines {
     struct store *store;
     struct line **bins; // by id
     size_t bin_count;
-    struct line *spare; // so that nobody allocates who does not wait in the end
+    struct line *spares; // so that nobody allocates who does not wait in the end
+    struct line *served; // whoever is looking at it closes it
+    uint64_t served_at_ns;
+    uint64_t turns; // who has come so far
     uint64_t waiting_max;
     struct lines_stats stats;
 };
@@ -58,6 +62,12 @@ struct joining {
     struct weir_decision *decision;
 };
 
+/* Why somebody cannot join: how long it takes to his turn, and after which time there is a place in which
+ * he could wait for it; 0: now. */
+struct shortage {
+    uint64_t needed_ns, place_ns;
+};
+
 /* What is different by kind of limit. `line` may be NULL in join(): nobody waits yet. */
 struct line_kind {
     bool (*join)(struct lines *lines, struct line *line, const struct joining *joining);
@@ -69,6 +79,9 @@ struct line_kind {
      * bucket stands. */
     uint64_t (*pass_after)(struct lines *lines, const struct line *line,
                            const struct charge *charge, struct outcome *outcome, uint64_t now_ns);
+    /* What is between him and his turn, where the bucket stands so and refuses him. */
+    struct shortage (*shortage)(struct lines *lines, const struct line *line,
+                                const struct joining *joining, struct outcome outcome);
     bool keeps_places; // nobody beside the line gives back what those in it are charged
 };
 
@@ -101,14 +114,14 @@ static inline uint64_t fits_at(const struct weir_limit *limit, struct span after
 /* The line of the bucket with this id, or NULL. */
 struct line *line_find(const struct lines *lines, uint64_t id);
 
-/* Whether there is memory for another line; if so, line_open() has it. */
-bool line_has_spare(struct lines *lines);
+/* Whether there is memory for so many lines more; if so, line_open() has it. */
+bool line_has_spares(struct lines *lines, size_t count);
 struct line *line_open(struct lines *lines, const struct weir_rule *rule, uint64_t id);
 
 /* The line is empty. */
 void line_close(struct lines *lines, struct line *line);
 
-/* One more at the end; one less, wherever he stands. */
+/* One more, behind all who came before him; one less, wherever he stands. */
 void line_append(struct lines *lines, struct line *line, struct waiter *waiter);
 void line_unlink(struct lines *lines, struct waiter *waiter);
 
@@ -129,18 +142,17 @@ void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,
 /* His deadline is here: he is answered. To come again would be to come behind those who stay. */
 void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns);
 
-/* How joining ends. Refused: this wait is not enough, or there is no place for another one before
- * `place_after_ns`. Waiting: true, and the head is called at `due_ns`. Or as the outcome says. */
+/* How joining ends. Refused: this wait is not enough, or there is no place. Waiting: true, and the head is
+ * called at `due_ns`. Or as the outcome says. */
 bool line_turn_away(struct lines *lines, const struct joining *joining, struct outcome outcome,
-                    uint64_t needed_ns, uint64_t place_after_ns);
+                    struct shortage shortage);
 bool line_stand(struct lines *lines, struct line *line, const struct joining *joining,
                 uint64_t due_ns);
 bool line_say(const struct joining *joining, struct outcome outcome);
 
-/* Whether there is no place; and after which time there is one, if the first one goes at `first_ns` and
- * he himself could after `needed_ns`. */
-bool line_is_full(const struct lines *lines, const struct line *line,
-                  const struct joining *joining);
+/* Whether there is a place, and memory for it; and if not, after which time there is one, where the first
+ * one goes at `first_ns` and he himself could after `needed_ns`. */
+bool line_has_place(struct lines *lines, const struct line *line, const struct joining *joining);
 uint64_t line_place_after(const struct line *line, const struct joining *joining, uint64_t first_ns,
                           uint64_t needed_ns);
 
@@ -148,5 +160,37 @@ uint64_t line_place_after(const struct line *line, const struct joining *joining
 struct outcome line_take(struct lines *lines, const struct joining *joining,
                          struct line_terms terms);
 void line_unmark(struct lines *lines, const struct joining *joining);
+
+/* Serves a line: all whose time has come. Closes it if it is empty afterwards. */
+void line_serve(struct lines *lines, struct line *line, uint64_t now_ns);
+
+/* ---- line_queue.c ---- */
+
+/* True if not even an empty queue would let it go in time: no later try can end otherwise. */
+bool line_is_in_vain(const struct joining *joining);
+
+/* He was charged, and goes only at his egress: he stands in the line until then. `line` may be NULL. */
+bool line_stand_in_queue(struct lines *lines, struct line *line, const struct joining *joining,
+                         struct outcome outcome);
+
+/* ---- line_together.c ---- */
+
+/* As lines_join() for a run of 2 .. WEIR_TOGETHER_MAX, under the lock. */
+bool together_join(struct lines *lines, struct waiter *owner, const struct weir_request *requests,
+                   size_t count, uint64_t wait_ns, uint64_t now_ns,
+                   struct weir_decision *decisions);
+
+/* One of its members is the first in a line: false if it is not its turn, and the line has to wait. */
+bool together_serve(struct lines *lines, struct together *together, uint64_t now_ns);
+
+/* The time that it wanted to be called at has come. */
+void together_call(struct lines *lines, struct together *together, uint64_t now_ns);
+
+/* Gives its places back. False if it was answered before. */
+bool together_leave(struct lines *lines, struct waiter *owner, uint64_t now_ns);
+
+/* Counts its places: whether this is the first of them, or was the last. */
+bool together_enters(struct together *together);
+bool together_leaves(struct together *together);
 
 #endif

@@ -61,6 +61,25 @@ static uint64_t wait_behind(struct lines *lines, const struct line *line,
     return ns_until(fits_behind_at(line, charge, outcome->moment, now_ns), now_ns);
 }
 
+static struct shortage shortage_of_bucket(struct lines *lines, const struct line *line,
+                                          const struct joining *joining, struct outcome outcome)
+{
+    const struct weir_limit *limit = &joining->request->rule->limit;
+    uint64_t now_ns = joining->now_ns;
+    uint64_t turn_ns = line != NULL ? fits_behind_at(line, &joining->charge, outcome.moment, now_ns)
+                                    : kind_fits_at(limit, outcome.moment, &joining->charge, now_ns);
+    uint64_t needed_ns = ns_until(turn_ns, now_ns);
+    if (line_has_place(lines, line, joining)) {
+        return (struct shortage){needed_ns, 0};
+    }
+    if (line == NULL) {
+        return (struct shortage){needed_ns, needed_ns};
+    }
+    struct charge head = charge_of(limit, line->first->cost_micro);
+    uint64_t free_at_ns = kind_fits_at(limit, outcome.moment, &head, now_ns);
+    return (struct shortage){needed_ns, line_place_after(line, joining, free_at_ns, needed_ns)};
+}
+
 static void leave_bucket(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
     struct line *line = waiter->line;
@@ -76,6 +95,12 @@ static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns
     const struct weir_limit *limit = limit_of(line);
     while (line->first != NULL) {
         struct waiter *head = line->first;
+        if (head->together != NULL) {
+            if (!together_serve(lines, head->together, now_ns)) {
+                return;
+            }
+            continue;
+        }
         struct line_terms terms = {0, line->count > 1, true};
         struct outcome outcome =
             line_decide(lines, line, WEIR_TAKE, head->cost_micro, terms, now_ns);
@@ -99,39 +124,29 @@ static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns
 /* Nobody waits for this bucket: it takes, or becomes the head. */
 static bool join_bucket_alone(struct lines *lines, const struct joining *joining)
 {
-    const struct weir_limit *limit = &joining->request->rule->limit;
-    bool has_place = !line_is_full(lines, NULL, joining) && line_has_spare(lines);
+    bool has_place = line_has_place(lines, NULL, joining);
     struct outcome outcome = line_take(lines, joining, (struct line_terms){0, false, has_place});
     if (outcome.verdict != WEIR_LIMITED) {
         return line_say(joining, outcome);
     }
-    uint64_t due_ns = kind_fits_at(limit, outcome.moment, &joining->charge, joining->now_ns);
-    uint64_t needed_ns = ns_until(due_ns, joining->now_ns);
-    if (!has_place) {
-        return line_turn_away(lines, joining, outcome, needed_ns, needed_ns);
-    }
-    if (needed_ns > joining->wait_ns) {
-        line_unmark(lines, joining);
-        return line_turn_away(lines, joining, outcome, needed_ns, 0);
+    struct shortage shortage = shortage_of_bucket(lines, NULL, joining, outcome);
+    if (!has_place || shortage.needed_ns > joining->wait_ns) {
+        if (has_place) {
+            line_unmark(lines, joining);
+        }
+        return line_turn_away(lines, joining, outcome, shortage);
     }
     return line_stand(lines, line_open(lines, joining->request->rule, joining->id), joining,
-                      due_ns);
+                      joining->now_ns + shortage.needed_ns);
 }
 
 static bool join_bucket_behind(struct lines *lines, struct line *line,
                                const struct joining *joining)
 {
-    const struct weir_limit *limit = limit_of(line);
-    struct outcome outcome;
-    uint64_t needed_ns = wait_behind(lines, line, &joining->charge, &outcome, joining->now_ns);
-    if (line_is_full(lines, line, joining)) {
-        struct charge head = charge_of(limit, line->first->cost_micro);
-        uint64_t free_at_ns = kind_fits_at(limit, outcome.moment, &head, joining->now_ns);
-        uint64_t place_ns = line_place_after(line, joining, free_at_ns, needed_ns);
-        return line_turn_away(lines, joining, outcome, needed_ns, place_ns);
-    }
-    if (needed_ns > joining->wait_ns) {
-        return line_turn_away(lines, joining, outcome, needed_ns, 0);
+    struct outcome outcome = line_look(lines, line, joining->now_ns);
+    struct shortage shortage = shortage_of_bucket(lines, line, joining, outcome);
+    if (!line_has_place(lines, line, joining) || shortage.needed_ns > joining->wait_ns) {
+        return line_turn_away(lines, joining, outcome, shortage);
     }
     return line_stand(lines, line, joining, UINT64_MAX);
 }
@@ -147,5 +162,6 @@ const struct line_kind LINE_OF_BUCKET = {
     .serve = serve_bucket,
     .give_back = leave_bucket,
     .pass_after = wait_behind,
+    .shortage = shortage_of_bucket,
     .keeps_places = false,
 };

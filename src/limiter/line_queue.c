@@ -84,7 +84,7 @@ static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
         struct line_terms terms = {0, line->first != NULL, true};
         struct outcome outcome = line_decide(lines, line, WEIR_SHOW, 0, terms, now_ns);
         kind_answer(&decision, limit_of(line), outcome, now_ns);
-        lines->stats.served_count++;
+        lines->stats.served_count += first->together == NULL;
         first->ops->answer(first, &decision);
     }
 }
@@ -103,8 +103,7 @@ static uint64_t pass_queue(struct lines *lines, const struct line *line,
     return ns_until(pass_ns, now_ns);
 }
 
-/* True if not even an empty queue would let it go in time: no later try can end otherwise. */
-static bool is_in_vain(const struct joining *joining)
+bool line_is_in_vain(const struct joining *joining)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
     struct span own = queue_egress(limit, joining->charge.span, joining->charge.span);
@@ -123,51 +122,35 @@ static bool answer_never(struct lines *lines, const struct joining *joining, boo
 }
 
 /* It is full, or he would go too late, or has no place to wait in. */
-static bool refuse_queue(struct lines *lines, const struct line *line,
-                         const struct joining *joining, struct outcome outcome, bool has_place)
+static struct shortage shortage_of_queue(struct lines *lines, const struct line *line,
+                                         const struct joining *joining, struct outcome outcome)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
-    uint64_t denominator = limit->denominator;
     struct span begin = bucket_start(outcome.moment, joining->now_ns);
-    struct span after = span_add(begin, joining->charge.span, denominator);
-    uint64_t fits_ns = ns_until(fits_at(limit, after), joining->now_ns);
+    struct span after = span_add(begin, joining->charge.span, limit->denominator);
     struct span egress = queue_egress(limit, joining->charge.span, after);
+    uint64_t fits_ns = ns_until(fits_at(limit, after), joining->now_ns);
     uint64_t needed_ns = ns_until(span_ceil_ns(egress), joining->now_ns);
-    uint64_t place_ns = has_place ? 0 : needed_ns;
-    if (!has_place && line != NULL) {
+    if (line_has_place(lines, line, joining)) {
+        return (struct shortage){needed_ns, fits_ns};
+    }
+    uint64_t place_ns = needed_ns;
+    if (line != NULL) {
         uint64_t first_ns = span_ceil_ns(egress_of_first(line));
         place_ns = line_place_after(line, joining, first_ns, needed_ns);
     }
-    return line_turn_away(lines, joining, outcome, needed_ns,
-                          fits_ns > place_ns ? fits_ns : place_ns);
+    return (struct shortage){needed_ns, fits_ns > place_ns ? fits_ns : place_ns};
 }
 
-/* A queue charges at once. Refused is who finds it full, or would go too late; or who finds no place to
- * wait, and cannot go now. `line` is NULL where nobody waits. */
-static bool join_queue(struct lines *lines, struct line *line, const struct joining *joining)
+bool line_stand_in_queue(struct lines *lines, struct line *line, const struct joining *joining,
+                         struct outcome outcome)
 {
-    const struct weir_limit *limit = &joining->request->rule->limit;
-    uint64_t denominator = limit->denominator;
-    if (is_in_vain(joining)) {
-        return answer_never(lines, joining, line != NULL);
-    }
-    bool has_place = !line_is_full(lines, line, joining) && (line != NULL || line_has_spare(lines));
-    uint64_t patience_ns = has_place ? joining->wait_ns : 0;
-    struct line_terms terms = {patience_ns, line != NULL || has_place, line != NULL};
-    struct outcome outcome = line_take(lines, joining, terms);
-    if (outcome.verdict == WEIR_LIMITED) {
-        return refuse_queue(lines, line, joining, outcome, has_place);
-    }
-    uint64_t delay_ns = bucket_delay_ns(limit, &joining->charge, outcome, joining->now_ns);
-    if (outcome.verdict != WEIR_ALLOWED || delay_ns == 0) {
-        if (outcome.verdict == WEIR_ALLOWED && line == NULL && has_place) {
-            line_unmark(lines, joining);
-        }
-        return line_say(joining, outcome);
-    }
+    const struct weir_rule *rule = joining->request->rule;
+    uint64_t denominator = rule->limit.denominator;
+    uint64_t delay_ns = bucket_delay_ns(&rule->limit, &joining->charge, outcome, joining->now_ns);
     struct span begin = span_sub(outcome.moment, joining->charge.span, denominator);
     if (line == NULL) {
-        line = line_open(lines, joining->request->rule, joining->id);
+        line = line_open(lines, rule, joining->id);
         line->start = line->tail = begin;
     }
     joining->waiter->gap = span_sub_or_zero(begin, line->tail, denominator);
@@ -175,10 +158,37 @@ static bool join_queue(struct lines *lines, struct line *line, const struct join
     return line_stand(lines, line, joining, joining->now_ns + delay_ns);
 }
 
+/* A queue charges at once. Refused is who finds it full, or would go too late; or who finds no place to
+ * wait, and cannot go now. `line` is NULL where nobody waits. */
+static bool join_queue(struct lines *lines, struct line *line, const struct joining *joining)
+{
+    const struct weir_limit *limit = &joining->request->rule->limit;
+    if (line_is_in_vain(joining)) {
+        return answer_never(lines, joining, line != NULL);
+    }
+    bool has_place = line_has_place(lines, line, joining);
+    uint64_t patience_ns = has_place ? joining->wait_ns : 0;
+    struct line_terms terms = {patience_ns, line != NULL || has_place, line != NULL};
+    struct outcome outcome = line_take(lines, joining, terms);
+    if (outcome.verdict == WEIR_LIMITED) {
+        return line_turn_away(lines, joining, outcome,
+                              shortage_of_queue(lines, line, joining, outcome));
+    }
+    if (outcome.verdict == WEIR_ALLOWED
+        && bucket_delay_ns(limit, &joining->charge, outcome, joining->now_ns) > 0) {
+        return line_stand_in_queue(lines, line, joining, outcome);
+    }
+    if (outcome.verdict == WEIR_ALLOWED && line == NULL && has_place) {
+        line_unmark(lines, joining);
+    }
+    return line_say(joining, outcome);
+}
+
 const struct line_kind LINE_OF_QUEUE = {
     .join = join_queue,
     .serve = serve_queue,
     .give_back = leave_queue,
     .pass_after = pass_queue,
+    .shortage = shortage_of_queue,
     .keeps_places = true,
 };

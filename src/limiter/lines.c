@@ -26,10 +26,13 @@ void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
     waiter->ops->answer(waiter, &decision);
 }
 
-/* Serves all whose time has come, then says when to look again. Closes a line that is empty. */
-static void serve(struct lines *lines, struct line *line, uint64_t now_ns)
+void line_serve(struct lines *lines, struct line *line, uint64_t now_ns)
 {
+    assert(lines->served == NULL);
+    lines->served = line;
+    lines->served_at_ns = now_ns;
     line->kind->serve(lines, line, now_ns);
+    lines->served = NULL;
     if (line->first == NULL) {
         line_close(lines, line);
     }
@@ -37,13 +40,17 @@ static void serve(struct lines *lines, struct line *line, uint64_t now_ns)
 
 void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
+    if (waiter->together != NULL) {
+        together_call(lines, waiter->together, now_ns);
+        return;
+    }
     if (waiter->line != NULL) { // it is not answered meanwhile
-        serve(lines, waiter->line, now_ns);
+        line_serve(lines, waiter->line, now_ns);
     }
     if (waiter->line != NULL && now_ns >= waiter->deadline_ns) {
         struct line *line = waiter->line;
         line_send_away(lines, waiter, now_ns);
-        serve(lines, line, now_ns); // those behind may go now
+        line_serve(lines, line, now_ns); // those behind may go now
     }
 }
 
@@ -51,10 +58,10 @@ void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 
 /* Refuses, for this wait is not enough, or there is no place for another one. */
 bool line_turn_away(struct lines *lines, const struct joining *joining, struct outcome outcome,
-                    uint64_t needed_ns, uint64_t place_after_ns)
+                    struct shortage shortage)
 {
-    uint64_t late_ns = ns_until(needed_ns, joining->wait_ns);
-    uint64_t retry_ns = late_ns > place_after_ns ? late_ns : place_after_ns;
+    uint64_t late_ns = ns_until(shortage.needed_ns, joining->wait_ns);
+    uint64_t retry_ns = late_ns > shortage.place_ns ? late_ns : shortage.place_ns;
     line_refuse(joining->decision, &joining->request->rule->limit, outcome, retry_ns,
                 joining->now_ns);
     lines->stats.late_count += late_ns > 0;
@@ -70,6 +77,7 @@ bool line_stand(struct lines *lines, struct line *line, const struct joining *jo
     waiter->span = joining->charge.span;
     waiter->deadline_ns = joining->now_ns + joining->wait_ns;
     line_append(lines, line, waiter);
+    lines->stats.joined_count += waiter->together == NULL;
     /* Only the head goes by its own time; whoever is behind it is looked at when it comes to the front. */
     bool is_head = line->first == waiter;
     waiter->ops->schedule(waiter,
@@ -77,10 +85,11 @@ bool line_stand(struct lines *lines, struct line *line, const struct joining *jo
     return true;
 }
 
-bool line_is_full(const struct lines *lines, const struct line *line, const struct joining *joining)
+bool line_has_place(struct lines *lines, const struct line *line, const struct joining *joining)
 {
     size_t count = line != NULL ? line->count : 0;
-    return lines->stats.waiting_count >= lines->waiting_max || count >= joining->waiting;
+    return lines->stats.waiting_count < lines->waiting_max && count < joining->waiting
+           && (line != NULL || line_has_spares(lines, 1));
 }
 
 /* When there is a place in a full line: as soon as the first one is served. More may stand there than
@@ -114,9 +123,11 @@ struct outcome line_take(struct lines *lines, const struct joining *joining,
 
 void line_unmark(struct lines *lines, const struct joining *joining)
 {
-    struct line_move nowhere = {{0, 0}, {0, 0}, false};
-    lines->store->ops->move_line(lines->store, &joining->request->rule->limit, joining->id,
-                                 &nowhere, joining->now_ns);
+    struct weir_request question = *joining->request;
+    struct line_terms terms = {0, false, false};
+    question.operation = WEIR_SHOW;
+    (void)lines->store->ops->decide_in_line(lines->store, &question, joining->id, &terms,
+                                            joining->now_ns);
 }
 
 /* What charges nothing waits for nobody: a cost of 0, or one that never fits. */
@@ -148,7 +159,7 @@ static bool join(struct lines *lines, const struct joining *joining)
         return answer_at_once(lines, joining, line != NULL);
     }
     if (line != NULL) {
-        serve(lines, line, joining->now_ns); // whoever is due goes first
+        line_serve(lines, line, joining->now_ns); // whoever is due goes first
         line = line_find(lines, joining->id);
     }
     if (line != NULL) {
@@ -157,28 +168,48 @@ static bool join(struct lines *lines, const struct joining *joining)
     return line_kind_of(&joining->request->rule->limit)->join(lines, NULL, joining);
 }
 
-bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
-                uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decision)
+static bool join_one(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
+                     uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decision)
 {
-    assert(request->operation == WEIR_TAKE);
     struct joining joining = {
         .waiter = waiter,
         .request = request,
         .id = lines->store->ops->id(lines->store, request),
         .charge = charge_of(&request->rule->limit, request->cost_micro),
         .waiting = request->rule->limit.waiting,
-        .wait_ns = wait_ns < LINES_WAIT_NS_MAX ? wait_ns : LINES_WAIT_NS_MAX,
-        .now_ns = clamp_now(now_ns),
+        .wait_ns = wait_ns,
+        .now_ns = now_ns,
         .decision = decision,
     };
+    return join(lines, &joining);
+}
+
+void lines_answer_failed(const struct weir_request *requests, size_t count,
+                         struct weir_decision *decisions)
+{
+    for (size_t i = 0; i < count; i++) {
+        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
+    }
+}
+
+bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *requests,
+                size_t count, uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decisions)
+{
+    wait_ns = wait_ns < LINES_WAIT_NS_MAX ? wait_ns : LINES_WAIT_NS_MAX;
+    now_ns = clamp_now(now_ns);
     waiter->line = NULL;
+    waiter->together = NULL;
     waiter->gap = (struct span){0, 0};
+    assert(requests[0].operation == WEIR_TAKE);
     if (lines->store->ops->status(lines->store) != WEIR_OK) { // a fork's child
-        bucket_answer_failed(decision, &request->rule->limit);
+        lines_answer_failed(requests, count, decisions);
         return false;
     }
     lines_lock(lines);
-    bool waits = join(lines, &joining);
+    waiter->turn = lines->turns++;
+    bool waits = count == 1
+                     ? join_one(lines, waiter, requests, wait_ns, now_ns, decisions)
+                     : together_join(lines, waiter, requests, count, wait_ns, now_ns, decisions);
     lines_unlock(lines);
     return waits;
 }
@@ -187,14 +218,19 @@ bool lines_leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
     now_ns = clamp_now(now_ns);
     lines_lock(lines);
+    if (waiter->together != NULL) {
+        bool left = together_leave(lines, waiter, now_ns);
+        lines_unlock(lines);
+        return left;
+    }
     if (waiter->line != NULL && waiter->line->first != waiter) {
-        serve(lines, waiter->line, now_ns); // whoever is due goes first
+        line_serve(lines, waiter->line, now_ns); // whoever is due goes first
     }
     struct line *line = waiter->line;
     bool stood = line != NULL;
     if (stood) {
         line->kind->give_back(lines, waiter, now_ns);
-        serve(lines, line, now_ns); // those behind may go now
+        line_serve(lines, line, now_ns); // those behind may go now
         lines->stats.left_count++;
     }
     lines_unlock(lines);
@@ -228,7 +264,7 @@ static void change_beside(struct lines *lines, struct line *line,
     struct outcome outcome =
         lines->store->ops->decide_in_line(lines->store, &change, line->id, &terms, now_ns);
     kind_answer(decision, limit_of(line), outcome, now_ns);
-    serve(lines, line, now_ns);
+    line_serve(lines, line, now_ns);
 }
 
 static bool meet(struct line_keeper *keeper, const struct weir_request *request, uint64_t id,
@@ -238,7 +274,7 @@ static bool meet(struct line_keeper *keeper, const struct weir_request *request,
     lines_lock(lines);
     struct line *line = line_find(lines, id);
     if (line != NULL) {
-        serve(lines, line, now_ns); // whoever is due goes first
+        line_serve(lines, line, now_ns); // whoever is due goes first
         line = line_find(lines, id);
     }
     if (line != NULL && (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE)) {
@@ -275,7 +311,11 @@ void lines_close(struct lines *lines)
     if (lines != NULL) {
         assert(lines->stats.waiting_count == 0);
         lines->store->keeper = NULL;
-        free(lines->spare);
+        while (lines->spares != NULL) {
+            struct line *spare = lines->spares;
+            lines->spares = spare->next_in_bin;
+            free(spare);
+        }
         free(lines->bins);
         free(lines);
     }

@@ -36,25 +36,31 @@
 
 struct lines;
 struct line;
+struct together;
 struct waiter;
 
 /* What its owner does for a waiter. Both are called under the lock of the lines, by any thread. */
 struct waiter_ops {
     /* See to it that lines_call() comes at `due_ns`, and no longer when it was wanted before. */
     void (*schedule)(struct waiter *waiter, uint64_t due_ns);
-    /* It stands in line no more, and this is why: allowed, limited at its deadline. The waiter may
-     * be used again as soon as the lock is released. */
-    void (*answer)(struct waiter *waiter, const struct weir_decision *decision);
+    /* It stands in line no more, and this is why: allowed, limited at its deadline. One decision, or
+     * as many as it asked for together. The waiter may be used again as soon as the lock is
+     * released. */
+    void (*answer)(struct waiter *waiter, const struct weir_decision *decisions);
 };
 
 /* One who waits. `ops` is the owner's to set; the rest belongs to the line.
- *   span  what its cost adds to the moment at which the bucket is empty
- *   gap   in a queue: from where the one before ends to where this one begins; 0 unless somebody
- *         who does not wait has filled the bucket in between */
+ *   together  if it waits under several limits: what stands in their lines for it
+ *   turn      its place in the order of arrival
+ *   span      what its cost adds to the moment at which the bucket is empty
+ *   gap       in a queue: from where the one before ends to where this one begins; 0 unless
+ *             somebody who does not wait has filled the bucket in between */
 struct waiter {
     const struct waiter_ops *ops;
     struct line *line; // NULL: it stands in none
     struct waiter *next, *previous;
+    struct together *together;
+    uint64_t turn;
     uint64_t cost_micro;
     uint64_t deadline_ns;
     struct span span;
@@ -80,14 +86,23 @@ struct lines *lines_open(struct store *store, uint64_t waiting_max);
 /* Nobody waits any longer, and no other call is running. NULL is fine. */
 void lines_close(struct lines *lines);
 
-/* A take that waits up to `wait_ns` (1 .. LINES_WAIT_NS_MAX) for its turn. False: *decision is the
- * answer. True: the waiter stands in line until it is answered or leaves; the request is no longer
- * needed.
+/* A take that waits up to `wait_ns` (1 .. LINES_WAIT_NS_MAX) for its turn: one request, or a run of
+ * them (weir/limiter.h); the decisions are as many. False: they are the answer. True: the waiter
+ * stands in line until it is answered or leaves; the requests are no longer needed.
  * Refused at once is who could not be served by then, or would be one too many; retry_after_ns then
  * says after which time this same call, alone, would not be. Where even an empty queue lets it go
- * only after its wait, no time would do: the verdict is never. */
-bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *request,
-                uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decision);
+ * only after its wait, no time would do: the verdict is never.
+ * A run stands in the lines of those limits that refuse it, and holds up no other. When it is the
+ * first in all of them, all limits are asked at once; one that refuses only then gets it into its
+ * line too, at the place of its arrival, but for a queue, which is full or not. How long two lines
+ * take together is not foreseen, only each by itself: so a run may be let stand that is limited at
+ * its deadline, and retry_after_ns may be too short for it. */
+bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *requests,
+                size_t count, uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decisions);
+
+/* Answers that nobody can stand there. */
+void lines_answer_failed(const struct weir_request *requests, size_t count,
+                         struct weir_decision *decisions);
 
 /* Gives the place back: those behind move up. False if the waiter stood in no line any longer, for
  * it was answered; the owner then has the decision. */

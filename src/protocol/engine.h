@@ -79,11 +79,12 @@ struct service_ops {
     bool (*is_healthy)(struct service *service);
     /* Why no take can wait here, a sentence without its end; NULL where it can. */
     const char *(*why_no_wait)(struct service *service);
-    /* A take that waits up to `wait_ns` (1 or more) for its turn, where takes can wait. False: *decision is the answer. True: the
-     * connection stands in line now; feed() then returns ENGINE_WAITING, having used the request, and
-     * the answer comes by resume(). */
-    bool (*wait)(struct service *service, const struct weir_request *request, uint64_t wait_ns,
-                 struct weir_decision *decision);
+    /* A take that waits up to `wait_ns` (1 or more) for its turn, where takes can wait; or a run of
+     * `count` requests. False: the decisions, as many, are the answer. True: the connection stands in
+     * line now; feed() then returns ENGINE_WAITING, having used the request, and the answer comes by
+     * resume(). */
+    bool (*wait)(struct service *service, const struct weir_request *requests, size_t count,
+                 uint64_t wait_ns, struct weir_decision *decisions);
     /* The clock that stands still, and moves forwards only. NULL without --test-clock. set() and
      * advance() return false if that would be backwards or beyond WEIR_NOW_NS_MAX; both renew
      * service->now_ns. */
@@ -149,10 +150,11 @@ struct engine_ops {
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
                               struct buffer *output, size_t *used);
 
-    /* The take for which feed() returned ENGINE_WAITING is decided: appends its answer. Then the rest of
-     * the input is fed, unless this returns ENGINE_CLOSE. */
+    /* The take for which feed() returned ENGINE_WAITING is decided, by as many decisions as it has
+     * requests: appends its answer. Then the rest of the input is fed, unless this returns
+     * ENGINE_CLOSE. */
     enum engine_state (*resume)(void *session, struct service *service,
-                                const struct weir_decision *decision, struct buffer *output);
+                                const struct weir_decision *decisions, struct buffer *output);
 
     /* The memory that a session holds beside itself, for the server's bounds. NULL: always none. */
     size_t (*held_bytes)(const void *session);

@@ -458,12 +458,12 @@ static void answer(struct worker *worker, struct connection *connection, struct 
 }
 
 void connection_resume(struct worker *worker, struct connection *connection,
-                       const struct weir_decision *decision)
+                       const struct weir_decision *decisions)
 {
     assert(connection->waiting == NULL);
     renew_test_clock(worker);
     enum engine_state state = connection->engine->resume(connection->session, &worker->service,
-                                                         decision, &worker->output);
+                                                         decisions, &worker->output);
     count_held(worker, connection, false);
     struct bytes rest = {connection->input, connection->input_len};
     connection->has_waited = true;

@@ -31,11 +31,11 @@ static const char *why_no_wait(struct service *service)
                : "nobody can wait here: this store is shared by processes, and keeps no lines";
 }
 
-static bool wait_in_line(struct service *service, const struct weir_request *request,
-                         uint64_t wait_ns, struct weir_decision *decision)
+static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,
+                         uint64_t wait_ns, struct weir_decision *decisions)
 {
     struct worker *worker = worker_of(service);
-    return waiting_begin(worker, worker->running, request, wait_ns, decision);
+    return waiting_begin(worker, worker->running, requests, count, wait_ns, decisions);
 }
 
 static bool set_clock(struct service *service, uint64_t now_ns)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,7 +159,7 @@ bool waiting_set_clock(struct worker *worker, uint64_t then_ns)
 
 /* ---- answers ---- */
 
-static void answer(struct waiter *waiter, const struct weir_decision *decision)
+static void answer(struct waiter *waiter, const struct weir_decision *decisions)
 {
     struct waiting *waiting = waiting_of(waiter);
     struct worker *worker = waiting->worker;
@@ -166,7 +167,7 @@ static void answer(struct waiter *waiter, const struct weir_decision *decision)
     if (wheel_holds(&waiting->timer)) {
         wheel_remove(&agenda->wheel, &waiting->timer);
     }
-    waiting->decision = *decision;
+    memcpy(waiting->decisions, decisions, waiting->count * sizeof *decisions);
     waiting->next_answered = NULL;
     *(agenda->answered_last != NULL ? &agenda->answered_last->next_answered
                                     : &agenda->answered_first) = waiting;
@@ -192,11 +193,12 @@ static void bring(struct worker *worker, struct waiting *waiting)
 {
     struct connection *connection = waiting->connection;
     if (connection != NULL) { // it has not ended meanwhile
-        if (waiting->decision.verdict == WEIR_ALLOWED) {
+        if (weir_decision_of_all(waiting->decisions, waiting->count, NULL).verdict
+            == WEIR_ALLOWED) {
             histogram_record(worker->agenda.waits, worker->service.now_ns - waiting->joined_ns);
         }
         connection->waiting = NULL;
-        connection_resume(worker, connection, &waiting->decision);
+        connection_resume(worker, connection, waiting->decisions);
     }
     free(waiting);
 }
@@ -223,14 +225,15 @@ static const struct waiter_ops OPS = {.schedule = schedule, .answer = answer};
 static const char STOPPING[] = "the server is stopping";
 
 bool waiting_begin(struct worker *worker, struct connection *connection,
-                   const struct weir_request *request, uint64_t wait_ns,
-                   struct weir_decision *decision)
+                   const struct weir_request *requests, size_t count, uint64_t wait_ns,
+                   struct weir_decision *decisions)
 {
     assert(lines_of(worker) != NULL); // engines ask before: why_no_wait()
-    struct waiting *waiting = worker->is_draining ? NULL : malloc(sizeof *waiting);
+    struct waiting *waiting =
+        worker->is_draining ? NULL : malloc(sizeof *waiting + count * sizeof *decisions);
     if (waiting == NULL) {
+        lines_answer_failed(requests, count, decisions);
         worker->service.failure = worker->is_draining ? STOPPING : "there is no memory to wait in";
-        bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
     assert(connection->waiting == NULL);
@@ -238,10 +241,11 @@ bool waiting_begin(struct worker *worker, struct connection *connection,
     *waiting = (struct waiting){.waiter.ops = &OPS,
                                 .worker = worker,
                                 .connection = connection,
-                                .joined_ns = worker->service.now_ns};
-    bucket_answer_failed(&waiting->decision, &request->rule->limit);
-    if (!lines_join(lines_of(worker), &waiting->waiter, request, wait_ns, worker->service.now_ns,
-                    decision)) {
+                                .joined_ns = worker->service.now_ns,
+                                .count = count};
+    lines_answer_failed(requests, count, waiting->decisions);
+    if (!lines_join(lines_of(worker), &waiting->waiter, requests, count, wait_ns,
+                    worker->service.now_ns, decisions)) {
         free(waiting);
         return false;
     }

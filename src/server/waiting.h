@@ -36,7 +36,8 @@ struct waiting {
     struct connection *connection;
     struct waiting *next_answered;
     uint64_t joined_ns;
-    struct weir_decision decision; // until it is answered, that of a server that stops
+    size_t count;                     // how many limits it asked for together
+    struct weir_decision decisions[]; // until it is answered, those of a server that stops
 };
 
 /* A worker's share. All but `has_answered` is under the lock of the lines. */
@@ -56,8 +57,8 @@ void agenda_close(struct agenda *agenda);
 
 /* As service_ops.wait(), for the connection that the worker is running. */
 bool waiting_begin(struct worker *worker, struct connection *connection,
-                   const struct weir_request *request, uint64_t wait_ns,
-                   struct weir_decision *decision);
+                   const struct weir_request *requests, size_t count, uint64_t wait_ns,
+                   struct weir_decision *decisions);
 
 /* The connection ends: its place goes to whoever is behind it. */
 void waiting_end(struct worker *worker, struct connection *connection);

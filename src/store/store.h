@@ -61,6 +61,13 @@ struct store_ops {
     struct outcome (*decide_in_line)(struct store *store, const struct weir_request *request,
                                      uint64_t id, const struct line_terms *terms, uint64_t now_ns);
 
+    /* The same for a run, all or nothing: true if all of it is allowed. Each outcome says what its own
+     * limit says, and where the bucket stands; that of a bucket for which there is no room and whose
+     * on_full allows is that of an empty one. The mark of one that is not charged stays as it is. */
+    bool (*decide_run_in_line)(struct store *store, const struct weir_request *requests,
+                               const uint64_t *ids, const struct line_terms *terms,
+                               struct outcome *outcomes, size_t count, uint64_t now_ns);
+
     /* Moves the moment at which a marked bucket is empty, though not to before now. */
     void (*move_line)(struct store *store, const struct weir_limit *limit, uint64_t id,
                       const struct line_move *move, uint64_t now_ns);

@@ -211,7 +211,7 @@ static void join(struct worker *worker)
     struct weir_request request = request_for(&place->key, WEIR_TAKE, place->cost);
     struct weir_decision decision;
     uint64_t wait_ns = 1 + next_random(&worker->random) % 300000000;
-    if (lines_join(limiter->lines, &place->waiter, &request, wait_ns, reading_ns, &decision)) {
+    if (lines_join(limiter->lines, &place->waiter, &request, 1, wait_ns, reading_ns, &decision)) {
         worker->joined++;
     } else if (decision.verdict == WEIR_ALLOWED) {
         admit(place->key, place->cost);

@@ -31,7 +31,8 @@ struct person {
     bool stands;
     uint64_t answered_ns;
     int answer_number; // the how manieth answer of all
-    struct weir_decision decision;
+    size_t count;      // of the limits that it asked for together; 0: for one
+    struct weir_decision decision, decisions[WEIR_TOGETHER_MAX];
 };
 
 struct people {
@@ -53,14 +54,15 @@ static void note_due(struct waiter *waiter, uint64_t due_ns)
     person_of(waiter)->due_ns = due_ns;
 }
 
-static void note_answer(struct waiter *waiter, const struct weir_decision *decision)
+static void note_answer(struct waiter *waiter, const struct weir_decision *decisions)
 {
     struct person *person = person_of(waiter);
     assert_true(person->stands);
     person->stands = false;
     person->answered_ns = person->people->reading_ns;
     person->answer_number = ++person->people->answer_count;
-    person->decision = *decision;
+    person->decision = decisions[0];
+    memcpy(person->decisions, decisions, person->count * sizeof *decisions);
 }
 
 static void people_open(struct people *people, uint64_t memory_bytes, uint64_t waiting_max)
@@ -95,8 +97,27 @@ static struct person *people_join_at(struct people *people, const struct weir_ru
     struct weir_request request = request_of(rule, key, WEIR_TAKE, cost_micro);
     *person = (struct person){.waiter.ops = &OPS, .people = people, .due_ns = UINT64_MAX};
     people->reading_ns = now_ns;
-    person->stands = lines_join(people->limiter->lines, &person->waiter, &request, wait_ns, now_ns,
-                                &person->decision);
+    person->stands = lines_join(people->limiter->lines, &person->waiter, &request, 1, wait_ns,
+                                now_ns, &person->decision);
+    person->answered_ns = person->stands ? 0 : now_ns;
+    return person;
+}
+
+/* One more, who asks for several limits together. Its operation is a take, and all are on one key. */
+static inline struct person *people_join_together_at(struct people *people,
+                                                     const struct weir_request *requests,
+                                                     size_t count, uint64_t wait_ns,
+                                                     uint64_t now_ns)
+{
+    static const struct waiter_ops OPS = {.schedule = note_due, .answer = note_answer};
+    assert_true(people->count < PEOPLE_MAX);
+    struct person *person = &people->list[people->count++];
+    *person =
+        (struct person){.waiter.ops = &OPS, .people = people, .due_ns = UINT64_MAX, .count = count};
+    people->reading_ns = now_ns;
+    person->stands = lines_join(people->limiter->lines, &person->waiter, requests, count, wait_ns,
+                                now_ns, person->decisions);
+    person->decision = person->decisions[0];
     person->answered_ns = person->stands ? 0 : now_ns;
     return person;
 }
@@ -157,7 +178,7 @@ static void people_advance(struct people *people, uint64_t then_ns)
 }
 
 /* Nothing runs until then: whoever was due meanwhile is late. */
-static void people_stall(struct people *people, uint64_t then_ns)
+static inline void people_stall(struct people *people, uint64_t then_ns)
 {
     struct person *person;
     people->now_ns = then_ns;

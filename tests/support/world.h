@@ -25,7 +25,7 @@ struct world_wait {
     bool holds;
     bool is_waiting;
     uint64_t wait_ns; // what was asked for last
-    struct weir_decision decision;
+    struct weir_decision decisions[WEIR_TOGETHER_MAX];
 };
 
 struct world {
@@ -54,18 +54,21 @@ static inline const char *world_why_no_wait(struct service *service)
     return world_of(service)->wait.why_not;
 }
 
-static inline bool world_wait(struct service *service, const struct weir_request *request,
-                              uint64_t wait_ns, struct weir_decision *decision)
+static inline bool world_wait(struct service *service, const struct weir_request *requests,
+                              size_t count, uint64_t wait_ns, struct weir_decision *decisions)
 {
     struct world_wait *wait = &world_of(service)->wait;
-    weir_limiter_decide_at(service->limiter, request, decision, 1, service->now_ns);
+    weir_limiter_decide_at(service->limiter, requests, decisions, count, service->now_ns);
+    struct weir_decision all = weir_decision_of_all(decisions, count, NULL);
     wait->wait_ns = wait_ns;
-    if (decision->verdict != WEIR_LIMITED || (uint64_t)decision->retry_after_ns > wait_ns) {
+    if (all.verdict != WEIR_LIMITED || (uint64_t)all.retry_after_ns > wait_ns) {
         return false;
     }
-    wait->decision = *decision;
-    wait->decision.verdict = WEIR_ALLOWED;
-    wait->decision.retry_after_ns = -1;
+    for (size_t i = 0; i < count; i++) {
+        wait->decisions[i] = decisions[i];
+        wait->decisions[i].verdict = WEIR_ALLOWED;
+        wait->decisions[i].retry_after_ns = -1;
+    }
     wait->is_waiting = true;
     return true;
 }
@@ -139,7 +142,7 @@ static inline enum engine_state world_feed(struct world *world, const void *byte
         buffer_consume(&world->input, used);
         if (state == ENGINE_WAITING && !world->wait.holds) {
             world->wait.is_waiting = false;
-            state = world->engine->resume(world->session, &world->service, &world->wait.decision,
+            state = world->engine->resume(world->session, &world->service, world->wait.decisions,
                                           &replies);
             is_more = state == ENGINE_OPEN;
         }

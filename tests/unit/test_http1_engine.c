@@ -813,7 +813,7 @@ static const char *let_go(enum engine_state expected)
     assert_true(world.wait.is_waiting);
     world.wait.is_waiting = false;
     assert_int_equal(
-        HTTP1_ENGINE.resume(world.session, &world.service, &world.wait.decision, &world.output),
+        HTTP1_ENGINE.resume(world.session, &world.service, world.wait.decisions, &world.output),
         expected);
     assert_int_equal(HTTP1_ENGINE.held_bytes(world.session), 0);
     buffer_append(&world.output, "", 1);
@@ -857,8 +857,8 @@ static void test_a_refusal_after_a_wait_says_what_it_would_have_said_before(void
     world.config.disclose_keys = true;
     (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "Connection: close\r\n");
     assert_int_equal(state_after, ENGINE_WAITING);
-    world.wait.decision.verdict = WEIR_LIMITED;
-    world.wait.decision.retry_after_ns = 1;
+    world.wait.decisions[0].verdict = WEIR_LIMITED;
+    world.wait.decisions[0].retry_after_ns = 1;
     const char *reply = let_go(ENGINE_CLOSE);
     assert_problem(reply, 429, "\"detail\":\"1/s is limited to 1 per 1 s for k\"");
     assert_has(reply, "Connection: close\r\n");
@@ -870,7 +870,7 @@ static void test_an_error_says_why(void **state)
     (void)post("/v1/take", TAKE_K);
     world.wait.holds = true;
     (void)get("/v1/check?key=k&limit=1/s&wait_ms=1500", "");
-    world.wait.decision.verdict = WEIR_FAILED;
+    world.wait.decisions[0].verdict = WEIR_FAILED;
     world.service.failure = "the server is stopping";
     assert_problem(let_go(ENGINE_OPEN), 503,
                    "\"detail\":\"no decision about 1/s: the server is stopping\"");
@@ -894,7 +894,7 @@ static void test_a_wait_that_is_always_too_short_says_so(void **state)
     (void)post("/v1/take", "{\"key\":\"k\",\"limit\":\"queue 1/s\"}");
     world.wait.holds = true;
     (void)get("/v1/check?key=k&limit=queue+1/s&wait_ms=1500", "");
-    world.wait.decision.verdict = WEIR_NEVER;
+    world.wait.decisions[0].verdict = WEIR_NEVER;
     assert_problem(let_go(ENGINE_OPEN), 429,
                    "the wait is shorter than what an empty line of queue 1/s takes");
 }

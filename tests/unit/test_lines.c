@@ -982,7 +982,7 @@ static void test_many_lines(void **state)
         (void)people_ask_at(&people, &rule, key, WEIR_TAKE, UNIT, 0);
         struct weir_request request = request_of(&rule, key, WEIR_TAKE, UNIT);
         persons[i] = (struct person){.waiter.ops = &OPS, .people = &people, .stands = true};
-        assert_true(lines_join(people.limiter->lines, &persons[i].waiter, &request, LONG, 0,
+        assert_true(lines_join(people.limiter->lines, &persons[i].waiter, &request, 1, LONG, 0,
                                &persons[i].decision));
     }
     assert_int_equal(people_stats(&people).line_count, 500);

@@ -724,7 +724,7 @@ static const char *let_go(void)
     assert_true(world.wait.is_waiting);
     world.wait.is_waiting = false;
     enum engine_state state =
-        RESP_ENGINE.resume(world.session, &world.service, &world.wait.decision, &world.output);
+        RESP_ENGINE.resume(world.session, &world.service, world.wait.decisions, &world.output);
     assert_int_equal(state, ENGINE_OPEN);
     buffer_append(&world.output, "", 1);
     return world.output.at;

@@ -48,7 +48,7 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
         bucket_answer_failed(decision, &request->rule->limit);
         return false;
     }
-    if (service->ops->wait(service, request, task->wait_ns, decision)) {
+    if (service->ops->wait(service, request, 1, task->wait_ns, decision)) {
         return true;
     }
     batch->failure = service->failure;

@@ -232,7 +232,7 @@ static void wait_for_turn(struct resp_call *call, struct bytes key, const struct
                                    .cost_micro = terms->cost_micro,
                                    .operation = WEIR_TAKE};
     struct weir_decision decision;
-    call->waits = call->service->ops->wait(call->service, &request, terms->wait_ns, &decision);
+    call->waits = call->service->ops->wait(call->service, &request, 1, terms->wait_ns, &decision);
     if (!call->waits) {
         resp_answer_wait(call->session, call->service, &decision, call->output);
     }

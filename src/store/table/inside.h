@@ -46,6 +46,27 @@ void table_decide_together(struct table *table, const struct weir_request *reque
                            const uint64_t *hashes, struct weir_decision *decisions, size_t count,
                            uint64_t now_ns);
 
+/* As store_ops.decide_run_in_line(). */
+bool table_decide_together_in_line(struct store *store, const struct weir_request *requests,
+                                   const uint64_t *ids, const struct line_terms *terms,
+                                   struct outcome *outcomes, size_t count, uint64_t now_ns);
+
+/* The same state with its line's mark set or not. */
+static inline struct weir_bucket bucket_with_line(struct weir_bucket bucket, bool is_marked)
+{
+    bucket.word = is_marked ? bucket.word | BUCKET_LINE : bucket.word & ~BUCKET_LINE;
+    return bucket;
+}
+
+/* Whether a take that is allowed may go only after the patience of whoever waits has run out. */
+static inline bool outcome_is_too_late(const struct weir_request *request,
+                                       const struct charge *charge, struct outcome outcome,
+                                       uint64_t patience_ns, uint64_t now_ns)
+{
+    return request->operation == WEIR_TAKE && outcome.verdict == WEIR_ALLOWED
+           && bucket_delay_ns(&request->rule->limit, charge, outcome, now_ns) > patience_ns;
+}
+
 /* Answers that nothing can be decided. */
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
                   size_t count);

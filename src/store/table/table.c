@@ -412,12 +412,6 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
 
 /* For those who keep the lines. */
 
-static struct weir_bucket with_line(struct weir_bucket bucket, bool is_marked)
-{
-    bucket.word = is_marked ? bucket.word | BUCKET_LINE : bucket.word & ~BUCKET_LINE;
-    return bucket;
-}
-
 /* As apply(); a take that may go only after the patience has run out is refused. */
 static struct outcome apply_patiently(struct weir_bucket bucket, const struct weir_request *request,
                                       const struct charge *charge, uint64_t patience_ns,
@@ -425,8 +419,7 @@ static struct outcome apply_patiently(struct weir_bucket bucket, const struct we
 {
     const struct weir_limit *limit = &request->rule->limit;
     struct outcome outcome = apply(bucket, request, charge, now_ns);
-    if (request->operation == WEIR_TAKE && outcome.verdict == WEIR_ALLOWED
-        && bucket_delay_ns(limit, charge, outcome, now_ns) > patience_ns) {
+    if (outcome_is_too_late(request, charge, outcome, patience_ns, now_ns)) {
         return (struct outcome){WEIR_LIMITED, bucket_moment(bucket, limit)};
     }
     return outcome;
@@ -446,7 +439,10 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
             apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns);
         bool stays =
             outcome.verdict == WEIR_ALLOWED ? terms->stays_if_allowed : terms->stays_if_refused;
-        struct weir_bucket next = with_line(bucket_with_moment(found.seen, outcome.moment), stays);
+        struct span kept = request->operation != WEIR_CAN_TAKE
+                               ? outcome.moment
+                               : bucket_moment(found.seen, &request->rule->limit);
+        struct weir_bucket next = bucket_with_line(bucket_with_moment(found.seen, kept), stays);
         bool is_same = next.empty_at_ns == found.seen.empty_at_ns && next.word == found.seen.word;
         if (is_same || (is_found && commit(&found, next))) {
             return outcome;
@@ -469,7 +465,7 @@ static void table_move_line(struct store *store, const struct weir_limit *limit,
         bool is_moved = span_less((struct span){0, 0}, move->later)
                         || span_less((struct span){0, 0}, move->earlier);
         moment = is_moved ? bucket_start(moment, now_ns) : bucket_moment(found.seen, limit);
-        if (commit(&found, with_line(bucket_with_moment(found.seen, moment), move->stays))) {
+        if (commit(&found, bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
             return;
         }
     }
@@ -763,6 +759,7 @@ static const struct store_ops TABLE_OPS = {
     .stats = table_stats,
     .id = table_id,
     .decide_in_line = table_decide_in_line,
+    .decide_run_in_line = table_decide_together_in_line,
     .move_line = table_move_line,
     .close = table_close,
 };

@@ -49,9 +49,11 @@ struct member {
     bool is_found, is_marked, waits, is_full;
 };
 
-/*   held_count  of these members the stripes are locked: the first ones, all of them or all but one */
+/*   terms       of each, where whoever keeps the lines asks: then no line is met
+ *   held_count  of these members the stripes are locked: the first ones, all of them or all but one */
 struct run {
     struct table *table;
+    const struct line_terms *terms; // or NULL
     uint64_t now_ns;
     size_t count, held_count;
     size_t stripe_count;
@@ -64,6 +66,11 @@ static const struct weir_limit *limit_of(const struct member *member)
     return &member->request->rule->limit;
 }
 
+static const struct line_terms *terms_of(const struct run *run, const struct member *member)
+{
+    return &run->terms[member - run->members];
+}
+
 /* ---- one member ---- */
 
 /* What its own limit says. */
@@ -71,6 +78,11 @@ static void judge(struct run *run, struct member *member)
 {
     const struct weir_limit *limit = limit_of(member);
     member->outcome = kind_take(member->found.seen, limit, &member->charge, run->now_ns);
+    if (run->terms != NULL
+        && outcome_is_too_late(member->request, &member->charge, member->outcome,
+                               terms_of(run, member)->patience_ns, run->now_ns)) {
+        member->outcome = (struct outcome){WEIR_LIMITED, bucket_moment(member->found.seen, limit)};
+    }
     if (member->is_full && limit->on_full == WEIR_ON_FULL_REFUSE
         && member->outcome.verdict == WEIR_ALLOWED) {
         member->outcome.verdict = WEIR_FAILED;
@@ -97,7 +109,7 @@ static bool meets_mark(const struct member *member)
 static bool meets_line(const struct run *run, const struct member *member)
 {
     return member->is_found && (member->found.seen.word & BUCKET_LINE) != 0 && !member->waits
-           && run->table->store.keeper != NULL
+           && run->terms == NULL && run->table->store.keeper != NULL
            && table_heeds_line(member->request, &member->charge);
 }
 
@@ -121,6 +133,14 @@ static bool all_agree(const struct run *run)
         agree = agree && agrees(&run->members[i]);
     }
     return agree;
+}
+
+/* The state of a member that is charged. */
+static struct weir_bucket charged(const struct run *run, const struct member *member)
+{
+    struct weir_bucket next = bucket_with_moment(member->found.seen, member->outcome.moment);
+    return run->terms != NULL ? bucket_with_line(next, terms_of(run, member)->stays_if_allowed)
+                              : next;
 }
 
 /* Whether the decision, as it looks now, changes a bucket. */
@@ -230,13 +250,11 @@ static void hold(struct run *run, struct member *member)
 }
 
 /* Lets it go on, from where it stood or with the charge. */
-static void release(struct member *member, bool is_decided)
+static void release(const struct run *run, struct member *member, bool is_decided)
 {
     if (member->is_marked) {
         struct weir_bucket marked = member->found.seen;
-        struct weir_bucket next = is_decided && is_charged(member)
-                                      ? bucket_with_moment(marked, member->outcome.moment)
-                                      : marked;
+        struct weir_bucket next = is_decided && is_charged(member) ? charged(run, member) : marked;
         marked.word |= BUCKET_MARKED;
         bool done = cas_bucket(member->found.state, marked, next);
         assert(done); // whoever else comes here waits
@@ -297,8 +315,8 @@ static enum result decide_last(struct run *run)
             make_slots(run);
         }
         bool charges = has_to_charge(run) && is_charged(last);
-        struct weir_bucket next = bucket_with_moment(last->found.seen, last->outcome.moment);
-        if (charges ? cas_bucket(last->found.state, last->found.seen, next) : is_fresh) {
+        if (charges ? cas_bucket(last->found.state, last->found.seen, charged(run, last))
+                    : is_fresh) {
             return DECIDED;
         }
     }
@@ -330,7 +348,7 @@ static enum result decide_locked(struct run *run, size_t held_count)
     enum result result = decide_held(run);
     bool is_decided = result == DECIDED && has_to_charge(run);
     for (size_t i = 0; i < held_count; i++) {
-        release(&run->members[i], is_decided);
+        release(run, &run->members[i], is_decided);
     }
     unlock(run);
     return result;
@@ -381,37 +399,74 @@ static void answer(struct run *run)
     }
 }
 
+static void start(struct run *run, struct table *table, const struct weir_request *requests,
+                  const uint64_t *hashes, size_t count, uint64_t now_ns)
+{
+    assert(count > 1 && count <= WEIR_TOGETHER_MAX);
+    run->table = table;
+    run->terms = NULL;
+    run->now_ns = now_ns;
+    run->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_limit *limit = &requests[i].rule->limit;
+        run->members[i] = (struct member){.request = &requests[i],
+                                          .hash = hashes[i],
+                                          .home = table_home_of(table, hashes[i]),
+                                          .charge = charge_of(limit, requests[i].cost_micro)};
+    }
+}
+
+static void decide(struct run *run)
+{
+    look_at_all(run);
+    if (!has_to_charge(run) && is_snapshot(run)) {
+        return;
+    }
+    size_t held_count = run->count - 1;
+    enum result result;
+    while ((result = decide_locked(run, held_count)) != DECIDED) {
+        held_count = result == NEEDS_ALL ? run->count : held_count;
+        if (result == MEETS_LINE) {
+            look_at_all(run);
+        }
+    }
+}
+
 void table_decide_together(struct table *table, const struct weir_request *requests,
                            const uint64_t *hashes, struct weir_decision *decisions, size_t count,
                            uint64_t now_ns)
 {
     struct run run;
-    assert(count > 1 && count <= WEIR_TOGETHER_MAX);
-    run.table = table;
-    run.now_ns = now_ns;
-    run.count = count;
-    for (size_t i = 0; i < count; i++) {
-        const struct weir_limit *limit = &requests[i].rule->limit;
-        run.members[i] = (struct member){.request = &requests[i],
-                                         .decision = &decisions[i],
-                                         .hash = hashes[i],
-                                         .home = table_home_of(table, hashes[i]),
-                                         .charge = charge_of(limit, requests[i].cost_micro)};
-    }
+    start(&run, table, requests, hashes, count, now_ns);
     if (!is_sound(&run, requests)) {
         table_refuse(requests, decisions, count);
         return;
     }
-    look_at_all(&run);
-    if (has_to_charge(&run) || !is_snapshot(&run)) {
-        size_t held_count = count - 1;
-        enum result result;
-        while ((result = decide_locked(&run, held_count)) != DECIDED) {
-            held_count = result == NEEDS_ALL ? count : held_count;
-            if (result == MEETS_LINE) {
-                look_at_all(&run);
-            }
+    for (size_t i = 0; i < count; i++) {
+        run.members[i].decision = &decisions[i];
+    }
+    decide(&run);
+    answer(&run);
+}
+
+bool table_decide_together_in_line(struct store *store, const struct weir_request *requests,
+                                   const uint64_t *ids, const struct line_terms *terms,
+                                   struct outcome *outcomes, size_t count, uint64_t now_ns)
+{
+    struct run run;
+    start(&run, (struct table *)store, requests, ids, count, now_ns);
+    run.terms = terms;
+    decide(&run);
+    bool agree = all_agree(&run);
+    bool charges = agree && requests[0].operation == WEIR_TAKE;
+    for (size_t i = 0; i < count; i++) {
+        const struct member *member = &run.members[i];
+        outcomes[i] = member->outcome;
+        if (member->is_full) {
+            outcomes[i].moment = (struct span){now_ns, 0};
+        } else if (!charges && member->outcome.verdict == WEIR_ALLOWED) {
+            outcomes[i].moment = bucket_moment(member->found.seen, limit_of(member));
         }
     }
-    answer(&run);
+    return agree;
 }

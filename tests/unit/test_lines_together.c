@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What waiting under several limits promises, one promise at a time, in the real table on a clock of the
+ * test's own. */
+#include "../support/lines_world.h"
+
+#define MS   UINT64_C(1000000)
+#define UNIT WEIR_UNIT
+#define LONG (100000 * MS)
+#define NONE UINT64_MAX
+
+/* A test's world: limits a, b, c, each with its own bucket. Begins at 1000 ms. */
+struct world {
+    struct people people;
+    struct weir_rule rules[3];
+};
+
+enum { A, B, C };
+static const char *const KEYS[] = {"a", "b", "c"};
+
+static struct world *open_world(const char *a, const char *b, const char *c)
+{
+    static struct world world;
+    const char *texts[] = {a, b, c};
+    struct weir_error error;
+    people_open(&world.people, WEIR_MEMORY_BYTES_MIN, 0);
+    world.people.now_ns = 1000 * MS;
+    for (int i = 0; i < 3; i++) {
+        const char *text = texts[i] != NULL ? texts[i] : "1/10ms capacity=1";
+        if (weir_rule_from_text(&world.rules[i], world.people.limiter, text, &error) != WEIR_OK) {
+            fail_msg("%s", error.message);
+        }
+    }
+    return &world;
+}
+
+static void close_world(struct world *world)
+{
+    people_close(&world->people);
+}
+
+static struct weir_decision ask(struct world *world, int which, enum weir_operation operation,
+                                uint64_t cost_micro)
+{
+    return people_ask_at(&world->people, &world->rules[which], KEYS[which], operation, cost_micro,
+                         world->people.now_ns);
+}
+
+static void take(struct world *world, int which, uint64_t cost_micro)
+{
+    assert_int_equal(ask(world, which, WEIR_TAKE, cost_micro).verdict, WEIR_ALLOWED);
+}
+
+static struct person *stand(struct world *world, int which, uint64_t cost_micro)
+{
+    struct person *person = people_join_at(&world->people, &world->rules[which], KEYS[which],
+                                           cost_micro, LONG, world->people.now_ns);
+    assert_true(person->stands);
+    return person;
+}
+
+/* One who asks for several, as "ab" or "bca". */
+static struct person *join(struct world *world, const char *which, uint64_t cost_micro,
+                           uint64_t wait_ns)
+{
+    struct weir_request requests[3];
+    size_t count = strlen(which);
+    for (size_t i = 0; i < count; i++) {
+        int one = which[i] - 'a';
+        requests[i] = request_of(&world->rules[one], KEYS[one], WEIR_TAKE, cost_micro);
+        requests[i].and_next = i + 1 < count;
+    }
+    return people_join_together_at(&world->people, requests, count, wait_ns, world->people.now_ns);
+}
+
+static struct person *stand_together(struct world *world, const char *which, uint64_t cost_micro)
+{
+    struct person *person = join(world, which, cost_micro, LONG);
+    assert_true(person->stands);
+    return person;
+}
+
+/* To so many milliseconds after the beginning. */
+static void advance(struct world *world, uint64_t ms)
+{
+    people_advance(&world->people, (1000 + ms) * MS);
+}
+
+static void leave(struct world *world, struct person *person)
+{
+    assert_true(person_leave_at(person, world->people.now_ns));
+}
+
+static void assert_served(const struct person *person, uint64_t after_ms)
+{
+    assert_false(person->stands);
+    for (size_t i = 0; i < person->count; i++) {
+        assert_int_equal(person->decisions[i].verdict, WEIR_ALLOWED);
+        assert_int_equal(person->decisions[i].delay_ns, 0);
+    }
+    assert_int_equal(person->count == 0 ? person->decision.verdict : WEIR_ALLOWED, WEIR_ALLOWED);
+    assert_int_equal(person->answered_ns, (1000 + after_ms) * MS);
+}
+
+static void assert_limited(struct weir_decision decision, uint64_t retry_after_ms)
+{
+    assert_int_equal(decision.verdict, WEIR_LIMITED);
+    assert_int_equal(decision.retry_after_ns, retry_after_ms * MS);
+}
+
+/* How much is in the bucket, in milliseconds until it is empty. */
+static uint64_t filled_ms(struct world *world, int which)
+{
+    return (uint64_t)ask(world, which, WEIR_SHOW, 0).reset_after_ns / MS;
+}
+
+/* ---- buckets ---- */
+
+static void test_who_fits_everywhere_does_not_wait(void **state)
+{
+    (void)state;
+    struct world *world = open_world(NULL, NULL, NULL);
+    assert_served(join(world, "abc", UNIT, LONG), 0);
+    assert_int_equal(count_marks(&world->people), 0);
+    assert_int_equal(filled_ms(world, C), 10);
+    close_world(world);
+}
+
+static void test_it_goes_when_the_last_limit_lets_it(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/30ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    advance(world, 29);
+    assert_true(both->stands);
+    assert_int_equal(filled_ms(world, A), 0); // not charged before its turn
+    advance(world, 30);
+    assert_served(both, 30);
+    assert_int_equal(filled_ms(world, A), 10);
+    assert_int_equal(filled_ms(world, B), 30);
+    close_world(world);
+}
+
+static void test_a_limit_with_room_is_not_held_up(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/50ms capacity=1", "1/10ms capacity=1", NULL);
+    take(world, A, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    take(world, B, UNIT); // it does not stand there
+    advance(world, 20);
+    take(world, B, UNIT);
+    advance(world, 50);
+    assert_served(both, 50);
+    close_world(world);
+}
+
+static void test_nobody_overtakes_it_where_it_stands(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/50ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    struct person *behind = stand(world, A, UNIT);
+    advance(world, 20); // A has room, but its first one has not
+    assert_true(behind->stands);
+    assert_int_equal(ask(world, A, WEIR_TAKE, UNIT).verdict, WEIR_LIMITED);
+    advance(world, 50);
+    assert_served(both, 50);
+    assert_true(behind->stands);
+    advance(world, 60);
+    assert_served(behind, 60);
+    close_world(world);
+}
+
+/* B had room, and was filled meanwhile: it stands there before those who came after it. */
+static void test_a_limit_that_refuses_later_gives_it_its_place(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/40ms capacity=1", NULL);
+    take(world, A, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    advance(world, 5);
+    take(world, B, UNIT);
+    struct person *later = stand(world, B, UNIT);
+    advance(world, 10);
+    assert_true(both->stands);
+    advance(world, 44);
+    assert_true(both->stands && later->stands);
+    advance(world, 100);
+    assert_served(both, 45);
+    assert_served(later, 85);
+    close_world(world);
+}
+
+static void test_opposite_orders_go_in_the_order_of_arrival(void **state)
+{
+    (void)state;
+    struct world *world = open_world(NULL, NULL, NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *persons[4];
+    for (int i = 0; i < 4; i++) {
+        persons[i] = stand_together(world, i % 2 == 0 ? "ab" : "ba", UNIT);
+    }
+    advance(world, 100);
+    for (int i = 0; i < 4; i++) {
+        assert_served(persons[i], 10 * (uint64_t)(i + 1));
+        assert_int_equal(persons[i]->answer_number, i + 1);
+    }
+    assert_int_equal(people_stats(&world->people).served_count, 4);
+    close_world(world);
+}
+
+static void test_a_chain_of_lines(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/20ms capacity=1", "1/40ms capacity=1");
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    take(world, C, UNIT);
+    struct person *bc = stand_together(world, "bc", UNIT); // at 40: C
+    struct person *ab = stand_together(world, "ab", UNIT); // behind it in B: at 60
+    struct person *a = stand(world, A, UNIT);              // behind that in A: at 70
+    advance(world, 200);
+    assert_served(bc, 40);
+    assert_served(ab, 60);
+    assert_served(a, 70);
+    close_world(world);
+}
+
+static void test_several_may_fit_at_once(void **state)
+{
+    (void)state;
+    struct world *world = open_world("3/30ms capacity=3", "10/10ms capacity=10", NULL);
+    take(world, A, 3 * UNIT);
+    take(world, B, 10 * UNIT);
+    struct person *first = stand_together(world, "ab", 2 * UNIT);
+    struct person *second = stand_together(world, "ab", UNIT);
+    assert_int_equal(people_stats(&world->people).waiting_count, 2);
+    advance(world, 40);
+    assert_served(first, 20);
+    assert_served(second, 30);
+    close_world(world);
+}
+
+/* ---- leaving, and being late ---- */
+
+static void test_who_leaves_lets_others_up_everywhere(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/20ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    struct person *a = stand(world, A, UNIT);
+    struct person *b = stand(world, B, UNIT);
+    advance(world, 15);
+    leave(world, both);
+    assert_int_equal(people_stats(&world->people).left_count, 1);
+    advance(world, 15); // whoever was behind it looks at once
+    assert_served(a, 15);
+    advance(world, 20);
+    assert_served(b, 20);
+    close_world(world);
+}
+
+static void test_its_deadline_ends_it(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/20ms capacity=1", NULL);
+    take(world, A, UNIT);
+    struct person *both = join(world, "ab", UNIT, 15 * MS);
+    assert_true(both->stands);
+    advance(world, 8);
+    take(world, B, UNIT); // until 28
+    advance(world, 14);
+    assert_true(both->stands);
+    advance(world, 15);
+    assert_false(both->stands);
+    assert_int_equal(both->decisions[0].verdict, WEIR_LIMITED); // it stood in both
+    assert_limited(both->decisions[1], 13);
+    assert_int_equal(filled_ms(world, A), 0);
+    assert_int_equal(people_stats(&world->people).expired_count, 1);
+    close_world(world);
+}
+
+static void test_who_would_be_late_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/50ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *both = join(world, "ab", UNIT, 30 * MS);
+    assert_false(both->stands);
+    assert_limited(both->decisions[1], 20); // after which the same call waits 30 ms more
+    assert_int_equal(people_stats(&world->people).late_count, 1);
+    assert_int_equal(count_marks(&world->people), 0);
+    advance(world, 20);
+    assert_true((both = join(world, "ab", UNIT, 30 * MS))->stands);
+    advance(world, 50);
+    assert_served(both, 50);
+    close_world(world);
+}
+
+static void test_a_full_line_takes_nobody(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1 waiting=1", "1/10ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *first = stand(world, A, UNIT);
+    struct person *both = join(world, "ba", UNIT, LONG);
+    assert_false(both->stands);
+    assert_limited(both->decisions[1], 10); // then the first has gone
+    assert_int_equal(people_stats(&world->people).full_count, 1);
+    assert_int_equal(count_marks(&world->people), 1);
+    advance(world, 10);
+    assert_served(first, 10);
+    close_world(world);
+}
+
+static void test_never_is_said_at_once(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "5/10ms capacity=5", NULL);
+    take(world, A, UNIT);
+    struct person *both = join(world, "ab", 2 * UNIT, LONG);
+    assert_false(both->stands);
+    assert_int_equal(both->decisions[0].verdict, WEIR_NEVER);
+    assert_int_equal(both->decisions[1].verdict, WEIR_ALLOWED);
+    assert_int_equal(filled_ms(world, B), 0);
+    close_world(world);
+}
+
+static void test_a_cost_of_nothing_waits_for_nobody(void **state)
+{
+    (void)state;
+    struct world *world = open_world(NULL, NULL, NULL);
+    take(world, A, UNIT);
+    (void)stand(world, A, UNIT);
+    assert_served(join(world, "ab", 0, LONG), 0);
+    advance(world, 10);
+    close_world(world);
+}
+
+/* A reset opens B long before its time. */
+static void test_who_is_reset_lets_it_in_early(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=1", "1/50ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    advance(world, 20);
+    (void)ask(world, B, WEIR_RESET, 0);
+    assert_served(both, 20);
+    close_world(world);
+}
+
+/* ---- queues ---- */
+
+#define QUEUE "queue 1/10ms capacity=4"
+
+static void test_it_goes_when_the_queue_lets_it(void **state)
+{
+    (void)state;
+    struct world *world = open_world("5/1s capacity=5", QUEUE, NULL);
+    struct person *first = stand_together(world, "ab", UNIT);
+    struct person *second = stand_together(world, "ab", UNIT);
+    assert_int_equal(filled_ms(world, A), 400); // charged at once, both of them
+    assert_int_equal(filled_ms(world, B), 20);
+    take(world, A, UNIT); // nobody stands there
+    advance(world, 30);
+    assert_served(first, 10);
+    assert_served(second, 20);
+    close_world(world);
+}
+
+static void test_who_leaves_a_queue_gets_everything_back(void **state)
+{
+    (void)state;
+    struct world *world = open_world("5/1s capacity=5", QUEUE, NULL);
+    struct person *first = stand_together(world, "ab", UNIT);
+    struct person *second = stand_together(world, "ab", UNIT);
+    leave(world, first);
+    assert_int_equal(filled_ms(world, A), 200);
+    assert_int_equal(filled_ms(world, B), 10);
+    advance(world, 30);
+    assert_served(second, 10);
+    close_world(world);
+}
+
+static void test_two_queues_in_series(void **state)
+{
+    (void)state;
+    struct world *world = open_world(QUEUE, "queue 1/25ms capacity=4", NULL);
+    struct person *first = stand_together(world, "ab", UNIT);
+    struct person *second = stand_together(world, "ba", UNIT);
+    struct person *third = stand(world, A, UNIT);
+    advance(world, 60);
+    assert_served(first, 25);
+    assert_served(second, 50);
+    assert_served(third, 30);
+    close_world(world);
+}
+
+static void test_a_full_queue_refuses_at_once(void **state)
+{
+    (void)state;
+    struct world *world = open_world(NULL, "queue 1/10ms capacity=1", NULL);
+    struct person *first = stand(world, B, UNIT);
+    struct person *both = join(world, "ab", UNIT, LONG);
+    assert_false(both->stands);
+    assert_int_equal(both->decisions[0].verdict, WEIR_ALLOWED);
+    assert_limited(both->decisions[1], 10);
+    assert_int_equal(filled_ms(world, A), 0);
+    advance(world, 10);
+    assert_served(first, 10);
+    close_world(world);
+}
+
+/* It had room when it came, and is full when the bucket lets it in. */
+static void test_a_queue_that_is_full_by_then_refuses(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/20ms capacity=1", "queue 1/30ms capacity=1", NULL);
+    take(world, A, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    advance(world, 10);
+    struct person *other = stand(world, B, UNIT); // until 40
+    advance(world, 20);
+    assert_false(both->stands);
+    assert_limited(both->decisions[1], 20);
+    assert_int_equal(filled_ms(world, A), 0);
+    advance(world, 40);
+    assert_served(other, 40);
+    close_world(world);
+}
+
+static void test_a_wait_shorter_than_an_empty_queue_is_in_vain(void **state)
+{
+    (void)state;
+    struct world *world = open_world(NULL, QUEUE, NULL);
+    struct person *both = join(world, "ab", UNIT, 9 * MS);
+    assert_false(both->stands);
+    assert_int_equal(both->decisions[1].verdict, WEIR_NEVER);
+    assert_int_equal(filled_ms(world, A), 0);
+    close_world(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_fits_everywhere_does_not_wait),
+        cmocka_unit_test(test_it_goes_when_the_last_limit_lets_it),
+        cmocka_unit_test(test_a_limit_with_room_is_not_held_up),
+        cmocka_unit_test(test_nobody_overtakes_it_where_it_stands),
+        cmocka_unit_test(test_a_limit_that_refuses_later_gives_it_its_place),
+        cmocka_unit_test(test_opposite_orders_go_in_the_order_of_arrival),
+        cmocka_unit_test(test_a_chain_of_lines),
+        cmocka_unit_test(test_several_may_fit_at_once),
+        cmocka_unit_test(test_who_leaves_lets_others_up_everywhere),
+        cmocka_unit_test(test_its_deadline_ends_it),
+        cmocka_unit_test(test_who_would_be_late_is_refused_at_once),
+        cmocka_unit_test(test_a_full_line_takes_nobody),
+        cmocka_unit_test(test_never_is_said_at_once),
+        cmocka_unit_test(test_a_cost_of_nothing_waits_for_nobody),
+        cmocka_unit_test(test_who_is_reset_lets_it_in_early),
+        cmocka_unit_test(test_it_goes_when_the_queue_lets_it),
+        cmocka_unit_test(test_who_leaves_a_queue_gets_everything_back),
+        cmocka_unit_test(test_two_queues_in_series),
+        cmocka_unit_test(test_a_full_queue_refuses_at_once),
+        cmocka_unit_test(test_a_queue_that_is_full_by_then_refuses),
+        cmocka_unit_test(test_a_wait_shorter_than_an_empty_queue_is_in_vain),
+    };
+    return cmocka_run_group_tests_name("lines_together", tests, NULL, NULL);
+}

@@ -14,10 +14,14 @@
  *     [bucket] COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
  *     queue    COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=W] [on_full=refuse|allow]
  *     stepped  COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
+ *     fixed    COUNT/[N]UNIT [waiting=W] [on_full=refuse|allow]
+ *     sliding  COUNT/[N]UNIT [waiting=W] [on_full=refuse|allow]
  *
  *     COUNT   0.000001 .. 10^12, at most six places after the point
- *     N       1 or more, whole; UNIT one of ns us ms s min h d w; N UNIT at most 100 years
- *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias
+ *     N       1 or more, whole; UNIT one of ns us ms s min h d w, and for fixed also month year;
+ *             N UNIT at most 100 years, of fixed and sliding 50
+ *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias. Fixed and
+ *             sliding hold COUNT, and take no other capacity
  *     W       how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX; WEIR_WAITING unless
  *             said, and for a queue as many as it has places
  *     first   whether the first in an empty queue goes after one interval, or now: then C wait
@@ -28,6 +32,11 @@
  * to its own egress, and one egress follows another by exactly what its cost takes to drain.
  * Stepped is a bucket that drains COUNT at the end of each whole period since the first charge of
  * an empty one, and nothing in between; its COUNT is at most WEIR_DENOMINATOR_MAX millionths.
+ * Fixed lets COUNT pass in each window of the calendar, in UTC: periods since 1970-01-01, of whole
+ * weeks since a Monday, of months since the January of the year 0. Above WEIR_DENOMINATOR_MAX
+ * millionths it counts whole units. Sliding counts whole units in two windows since the first charge
+ * of an empty one, and weighs the former by what is left of it: an approximation of "COUNT in any
+ * period". Its COUNT is whole and at most WEIR_SLIDING_COUNT_MAX.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */
@@ -50,16 +59,22 @@ extern "C" {
 #define WEIR_SPAN_NS_MAX     UINT64_C(3155760000000000000) /* 100 years of 365.25 days */
 #define WEIR_DENOMINATOR_MAX ((UINT64_C(1) << 40) - 1)     /* the rate's reduced numerator */
 #define WEIR_NOW_NS_MAX      (UINT64_C(1) << 62)           /* any reading of a store's clock */
+#define WEIR_MONTH_NS        UINT64_C(2629746000000000)    /* a month of mean length */
+#define WEIR_WINDOW_NS_MAX   (WEIR_SPAN_NS_MAX / 2)        /* period of fixed and sliding limits */
 #define WEIR_LIMIT_TEXT_MAX  256                           /* bytes of a limit's text */
+
+#define WEIR_SLIDING_COUNT_MAX UINT64_C(1048575) /* COUNT of a sliding limit, units */
 
 #define WEIR_WAITING     UINT32_C(1000)    /* who may wait for one bucket, unless said */
 #define WEIR_WAITING_MAX UINT32_C(1000000) /* and at most */
 #define WEIR_JITTER_NS   UINT64_C(5000000) /* how late an egress may be and nothing move */
 
 enum weir_kind {
-    WEIR_KIND_BUCKET = 0, /* the leaky bucket as a meter: drains continuously; GCRA */
-    WEIR_KIND_QUEUE = 1,  /* the leaky bucket as a shaper: what fits goes at its own instant */
-    WEIR_KIND_STEPPED = 2 /* drains COUNT at the end of each whole period */
+    WEIR_KIND_BUCKET = 0,  /* the leaky bucket as a meter: drains continuously; GCRA */
+    WEIR_KIND_QUEUE = 1,   /* the leaky bucket as a shaper: what fits goes at its own instant */
+    WEIR_KIND_STEPPED = 2, /* drains COUNT at the end of each whole period */
+    WEIR_KIND_FIXED = 3,   /* COUNT in each window of the calendar, UTC */
+    WEIR_KIND_SLIDING = 4  /* two windows, the former one weighted */
 };
 
 /* When the first in an empty queue goes. */
@@ -77,11 +92,13 @@ enum weir_on_full {
 struct weir_limit_config {
     enum weir_kind kind;
     uint64_t count_micro;    /* millionths of a unit that drain .. */
-    uint64_t period_ns;      /* .. in so many nanoseconds */
+    uint64_t period_ns;      /* .. in so many nanoseconds: 1 .. WEIR_SPAN_NS_MAX */
     uint64_t capacity_micro; /* what the bucket holds, millionths of a unit */
     enum weir_on_full on_full;
-    enum weir_first first; /* of a queue */
-    uint32_t waiting;      /* who may wait in line for one bucket */
+    enum weir_first first;  /* of a queue */
+    uint32_t waiting;       /* who may wait in line for one bucket */
+    uint32_t period_months; /* of a fixed limit: not 0 where it goes by months; period_ns is then
+                               so many times WEIR_MONTH_NS */
 };
 
 /* What was compiled from it. Plain and read-only after weir_limit_init(): copy it, share it
@@ -89,7 +106,8 @@ struct weir_limit_config {
  *
  * With g = gcd(count_micro, period_ns), a cost of m millionths moves the moment at which a bucket
  * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
- * denominator-ths. Of a stepped limit g is 1, and full_rest is in millionths. */
+ * denominator-ths. Of a stepped limit g is 1, and full_rest is in millionths. Of fixed and sliding
+ * ones scale is the period, and the denominator is above all that they count. */
 struct weir_limit {
     uint64_t denominator;           /* count_micro / g */
     uint64_t scale;                 /* period_ns / g */
@@ -103,9 +121,11 @@ struct weir_limit {
     uint64_t capacity; /* whole units, rounded down */
     uint8_t kind;
     uint8_t on_full;
-    uint16_t first;
+    uint8_t first;
+    uint8_t calendar; /* from when a fixed limit counts its windows */
     uint32_t waiting;
     uint32_t grain_micro; /* what it counts in: costs are multiples of it */
+    uint32_t unused;      /* 0 */
 };
 
 /* Reads a limit's text. `length` bytes, no NUL needed, at most WEIR_LIMIT_TEXT_MAX.

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "core/arith.h"
+#include "core/calendar.h"
+#include "core/time_units.h"
 
 /* The largest products below: a count or capacity of 10^18 millionths, times a hundred years of
  * 3.2 * 10^18 ns, twice. */
@@ -17,7 +19,9 @@ uint64_t promise_held_micro(const struct weir_limit_config *config)
     bool goes_at_once = false;
     switch (config->kind) {
     case WEIR_KIND_BUCKET:
-    case WEIR_KIND_STEPPED: break;
+    case WEIR_KIND_STEPPED:
+    case WEIR_KIND_FIXED:
+    case WEIR_KIND_SLIDING: break;
     case WEIR_KIND_QUEUE: goes_at_once = config->first == WEIR_FIRST_NOW; break;
     }
     return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
@@ -29,24 +33,61 @@ struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
                      (uint128)config->period_ns * WEIR_UNIT);
 }
 
-static bool is_stepped(const struct weir_limit_config *config)
-{
-    return config->kind == WEIR_KIND_STEPPED;
-}
-
 static uint64_t div_ceil(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
 }
 
+/* How long so many months one after another can be. */
+static uint64_t months_ns(uint64_t months, bool longest)
+{
+    int64_t days = 0;
+    for (int64_t first = CALENDAR_MONTHS; first < 2 * CALENDAR_MONTHS; first++) {
+        int64_t some =
+            calendar_day_of_month(first + (int64_t)months) - calendar_day_of_month(first);
+        bool is_better = longest ? some > days : some < days;
+        days = days == 0 || is_better ? some : days;
+    }
+    return (uint64_t)days * 86400 * NS_PER_S;
+}
+
+uint64_t promise_period_ns(const struct weir_limit_config *config)
+{
+    return config->period_months != 0 ? months_ns(config->period_months, true) : config->period_ns;
+}
+
+/* How many of a limit's own windows one of `window_ns` meets at most, both its ends included: it begins at
+ * the end of one, and reaches into another behind those that it covers. */
+static uint64_t windows_met(const struct weir_limit_config *config, uint64_t window_ns)
+{
+    if (config->period_months == 0 || window_ns == 0) {
+        return div_ceil(window_ns, config->period_ns) + 1;
+    }
+    uint64_t covered = window_ns / config->period_ns; // by their mean length
+    while (months_ns((covered + 1) * config->period_months, false) < window_ns) {
+        covered++;
+    }
+    while (covered > 0 && months_ns(covered * config->period_months, false) >= window_ns) {
+        covered--;
+    }
+    return covered + 2;
+}
+
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro)
 {
     assert(cost_micro <= WEIR_MICRO_MAX + WEIR_UNIT);
-    if (is_stepped(config)) {
-        uint64_t periods = div_ceil(cost_micro, config->count_micro);
-        return amount_of((uint128)periods * config->period_ns, 1);
+    uint64_t period_ns = config->period_ns;
+    switch (config->kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED:
+        return amount_of((uint128)div_ceil(cost_micro, config->count_micro) * period_ns, 1);
+    case WEIR_KIND_FIXED: return amount_of(promise_period_ns(config), 1);
+    case WEIR_KIND_SLIDING: // a period in which all of it counts, and then evenly
+        return amount_of(((uint128)config->count_micro + cost_micro) * period_ns,
+                         config->count_micro);
     }
-    return amount_of((uint128)cost_micro * config->period_ns, config->count_micro);
+    return amount_of((uint128)cost_micro * period_ns, config->count_micro);
 }
 
 /* held + T * N/P, in units. */
@@ -61,11 +102,19 @@ static struct weir_amount held_and_leaked(const struct weir_limit_config *config
 
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns)
 {
-    if (is_stepped(config)) {
-        assert(window_ns <= WEIR_SPAN_NS_MAX);
-        uint64_t periods = div_ceil(window_ns, config->period_ns);
-        return amount_of(config->capacity_micro + (uint128)periods * config->count_micro,
+    assert(window_ns <= WEIR_SPAN_NS_MAX);
+    uint128 count = config->count_micro;
+    switch (config->kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED:
+        return amount_of(config->capacity_micro + div_ceil(window_ns, config->period_ns) * count,
                          WEIR_UNIT);
+    case WEIR_KIND_FIXED: return amount_of(windows_met(config, window_ns) * count, WEIR_UNIT);
+    case WEIR_KIND_SLIDING: {
+        uint64_t met = windows_met(config, window_ns);
+        return amount_of(met * count - (met > 1 ? WEIR_UNIT : 0), WEIR_UNIT);
+    }
     }
     return held_and_leaked(config, promise_held_micro(config), window_ns);
 }
@@ -77,7 +126,10 @@ struct weir_amount promise_leaving(const struct weir_limit_config *config, uint6
 
 uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns)
 {
-    assert(is_stepped(config));
+    if (config->kind == WEIR_KIND_FIXED) {
+        return after_ns < promise_period_ns(config) ? config->count_micro : 0;
+    }
+    assert(config->kind == WEIR_KIND_STEPPED);
     uint128 drained = (uint128)(after_ns / config->period_ns) * config->count_micro;
     return drained < config->capacity_micro ? config->capacity_micro - (uint64_t)drained : 0;
 }

@@ -10,7 +10,13 @@
  * and someone who fills an empty bucket and then takes every drip gets exactly that. A stepped limit drains
  * N at most ceil(T/P) times in between, so of it
  *
- *         admitted <= C + N * ceil(T/P). */
+ *         admitted <= C + N * ceil(T/P).
+ *
+ * Of a fixed and of a sliding limit at most N pass in one of its windows of P, and a window of T meets at most
+ * k = ceil(T/P) + 1 of those (months have no one length: then as many as the calendar lets it meet). So
+ *
+ *         admitted <= k * N               fixed
+ *         admitted <= k * N - 1           sliding, k > 1: beside what is left of N, not all of N fits. */
 #ifndef WEIR_CLI_PROMISE_H
 #define WEIR_CLI_PROMISE_H
 
@@ -28,14 +34,19 @@ uint64_t promise_held_micro(const struct weir_limit_config *config);
 /* Units per second in the long run. */
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
 
-/* Nanoseconds that `cost_micro` takes to drain: of one unit, the interval between drips; of the
- * capacity, the time from full to empty. A refused take of this cost waits at most so long. */
+/* The period; of months, the longest that so many can be. */
+uint64_t promise_period_ns(const struct weir_limit_config *config);
+
+/* Nanoseconds that `cost_micro` takes to drain from a bucket that was filled at once: of one unit, the
+ * interval between drips; of the capacity, the time from full to empty. A refused take of this cost waits
+ * at most so long. */
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro);
 
 /* Units that are admitted at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
 
-/* What is left in a full bucket of a stepped limit so long after its first period began, in millionths. */
+/* What is left in a full bucket of a limit that drains by whole periods, stepped or fixed, so long after its
+ * period began, in millionths. */
 uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns);
 
 /* Units that leave a queue at most in such a window, one at a time: never closer than their interval. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/request.h"
+#include "core/bucket_math.h"
 #include "core/quantity.h"
 
 enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + 4096, KEY_SHOWN_MAX = 40 };
@@ -101,13 +102,17 @@ int question_read_words(struct question *question, int count, char **words)
     if (!join_limit(question->limit, count - 1, words + 1)) {
         return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
+    struct weir_limit limit;
     struct weir_error error;
     if (weir_limit_parse(&question->config, question->limit, strlen(question->limit), &error)
-        != WEIR_OK) {
+            != WEIR_OK
+        || weir_limit_init(&limit, &question->config, &error) != WEIR_OK) {
         complain_at(question->command, question->limit, &error);
         return CLI_USAGE;
     }
-    return CLI_DONE;
+    return limit_counts(&limit, question->cost_micro)
+               ? CLI_DONE
+               : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
 }
 
 int question_need_server(struct question *question, const char *store_url)

@@ -59,8 +59,9 @@ _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
 struct charge {
     struct span span; /* how far it moves the moment; unspecified if `never` */
     uint64_t cost_micro;
-    bool never;     /* it exceeds the capacity, or is uncounted */
-    bool uncounted; /* it is no multiple of what the limit counts in */
+    bool never;            /* it exceeds the capacity, or is uncounted */
+    bool uncounted;        /* it is no multiple of what the limit counts in */
+    int64_t utc_offset_ns; /* UTC minus the store's clock; only fixed limits look at it */
 };
 
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
@@ -94,6 +95,9 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
                          (uint64_t)(product % limit->denominator)};
 }
 
+/* What whoever refuses a cost says that limit_counts() does not know. */
+#define LIMIT_COUNTS_WHOLE "this limit counts whole units, so the cost must be a whole number"
+
 /* Whether the limit can count such a cost: one that counts whole units knows no parts of them. */
 static inline bool limit_counts(const struct weir_limit *limit, uint64_t cost_micro)
 {
@@ -107,9 +111,10 @@ static inline struct charge charge_of(const struct weir_limit *limit, uint64_t c
             .cost_micro = cost_micro, .never = true, .uncounted = !limit_counts(limit, cost_micro)};
     }
     if (cost_micro == WEIR_UNIT) {
-        return (struct charge){{limit->unit_ns, limit->unit_rest}, cost_micro, false, false};
+        return (struct charge){.span = {limit->unit_ns, limit->unit_rest},
+                               .cost_micro = cost_micro};
     }
-    return (struct charge){span_of_cost(limit, cost_micro), cost_micro, false, false};
+    return (struct charge){.span = span_of_cost(limit, cost_micro), .cost_micro = cost_micro};
 }
 
 /* How far a cost moves the moment where more than the capacity fits, or is there. */

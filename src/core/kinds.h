@@ -12,6 +12,8 @@
 #define WEIR_CORE_KINDS_H
 
 #include "core/bucket_math.h"
+#include "core/fixed_math.h"
+#include "core/sliding_math.h"
 #include "core/stepped_math.h"
 
 static inline enum weir_kind kind_of(const struct weir_limit *limit)
@@ -26,6 +28,8 @@ static inline struct outcome kind_take(struct weir_bucket bucket, const struct w
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return stepped_take(bucket, limit, charge, now_ns);
+    case WEIR_KIND_FIXED: return fixed_take(bucket, limit, charge, now_ns);
+    case WEIR_KIND_SLIDING: return sliding_take(bucket, limit, charge, now_ns);
     }
     return bucket_take(bucket, limit, charge, now_ns);
 }
@@ -44,6 +48,8 @@ static inline struct outcome kind_fill(struct weir_bucket bucket, const struct w
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return stepped_fill(bucket, limit, charge, now_ns, spill, full);
+    case WEIR_KIND_FIXED: return fixed_fill(bucket, limit, charge, now_ns, spill, full);
+    case WEIR_KIND_SLIDING: return sliding_fill(bucket, limit, charge, now_ns, spill, full);
     }
     return bucket_fill(bucket, limit, charge, now_ns, spill, full);
 }
@@ -59,6 +65,8 @@ static inline struct outcome kind_refund(struct weir_bucket bucket, const struct
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return stepped_refund(bucket, limit, charge, now_ns);
+    case WEIR_KIND_FIXED: return fixed_refund(bucket, limit, charge, now_ns);
+    case WEIR_KIND_SLIDING: return sliding_refund(bucket, limit, charge, now_ns);
     }
     return bucket_refund(bucket, limit, charge, now_ns);
 }
@@ -71,6 +79,8 @@ static inline struct weir_amount kind_level(struct weir_bucket bucket,
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return amount_of(stepped_level(limit, moment, now_ns), WEIR_UNIT);
+    case WEIR_KIND_FIXED: return amount_of(fixed_level(limit, moment, now_ns), WEIR_UNIT);
+    case WEIR_KIND_SLIDING: return sliding_level(limit, moment, now_ns);
     }
     return bucket_level(bucket, limit, now_ns);
 }
@@ -83,17 +93,21 @@ static inline uint64_t kind_remaining(const struct weir_limit *limit, struct spa
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return stepped_room(limit, moment, now_ns) / WEIR_UNIT;
+    case WEIR_KIND_FIXED: return fixed_room(limit, moment, now_ns) / WEIR_UNIT;
+    case WEIR_KIND_SLIDING: return sliding_remaining(limit, moment, now_ns);
     }
     return span_remaining(span_since(moment, now_ns), limit);
 }
 
-/* The first whole nanosecond at which a bucket of this moment is empty. */
+/* The first whole nanosecond at which a bucket of this moment is empty; any that has passed where it is. */
 static inline uint64_t kind_empty_at_ns(const struct weir_limit *limit, struct span moment)
 {
     switch (kind_of(limit)) {
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return moment.ns;
+    case WEIR_KIND_FIXED:
+    case WEIR_KIND_SLIDING: return moment.rest > 0 ? moment.ns : 0;
     }
     return span_ceil_ns(moment);
 }
@@ -113,6 +127,8 @@ static inline uint64_t kind_fits_at(const struct weir_limit *limit, struct span 
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return stepped_fits_at(limit, moment, charge->cost_micro, now_ns);
+    case WEIR_KIND_FIXED: return fixed_fits_at(limit, moment, charge->cost_micro, now_ns);
+    case WEIR_KIND_SLIDING: return sliding_fits_at(limit, moment, charge->cost_micro, now_ns);
     }
     return bucket_fits_at(limit, moment, charge, now_ns);
 }

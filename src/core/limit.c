@@ -7,6 +7,7 @@
 
 #include "core/bucket_math.h"
 #include "core/fail.h"
+#include "core/fixed_math.h"
 
 static bool in_range(uint64_t value, uint64_t max)
 {
@@ -15,12 +16,18 @@ static bool in_range(uint64_t value, uint64_t max)
 
 static bool knows_words(const struct weir_limit_config *config)
 {
-    bool is_queue = config->kind == WEIR_KIND_QUEUE;
-    bool has_first =
-        config->first == WEIR_FIRST_INTERVAL || (is_queue && config->first == WEIR_FIRST_NOW);
-    return (is_queue || config->kind == WEIR_KIND_BUCKET || config->kind == WEIR_KIND_STEPPED)
-           && has_first
+    bool has_first = config->first == WEIR_FIRST_INTERVAL
+                     || (config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW);
+    return config->kind >= WEIR_KIND_BUCKET && config->kind <= WEIR_KIND_SLIDING && has_first
            && (config->on_full == WEIR_ON_FULL_REFUSE || config->on_full == WEIR_ON_FULL_ALLOW);
+}
+
+/* Only a fixed limit goes by months, and then its period says how long so many are on average. */
+static bool months_agree(const struct weir_limit_config *config)
+{
+    return config->period_months == 0
+           || (config->kind == WEIR_KIND_FIXED
+               && config->period_ns == config->period_months * WEIR_MONTH_NS);
 }
 
 /* What each number and each word must be by itself. */
@@ -37,6 +44,9 @@ static enum weir_status check(const struct weir_limit_config *config, struct wei
     }
     if (!knows_words(config)) {
         return fail(error, WEIR_E_RANGE, 0, "the kind, first or on_full is none of its values");
+    }
+    if (!months_agree(config)) {
+        return fail(error, WEIR_E_RANGE, 0, "the months and the period do not agree");
     }
     if (config->waiting > WEIR_WAITING_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "waiting must be 0 to 1000000");
@@ -107,6 +117,59 @@ static enum weir_status compile_stepped(struct weir_limit *limit,
     return WEIR_OK;
 }
 
+/* Fixed and sliding limits hold what they count in a period, and a state may last two of them. */
+static enum weir_status check_counted(const struct weir_limit_config *config, const char *kind,
+                                      struct weir_error *error)
+{
+    if (config->capacity_micro != config->count_micro) {
+        return fail(error, WEIR_E_RANGE, 0,
+                    "a %s limit holds its count, and nothing else: leave the capacity out", kind);
+    }
+    if (config->period_ns > WEIR_WINDOW_NS_MAX) {
+        return fail(error, WEIR_E_RANGE, 0, "the period of a %s limit must be at most 50 years",
+                    kind);
+    }
+    return WEIR_OK;
+}
+
+/* As fixed_math.h wants it. */
+static enum weir_status compile_fixed(struct weir_limit *limit,
+                                      const struct weir_limit_config *config,
+                                      struct weir_error *error)
+{
+    if (config->count_micro > WEIR_DENOMINATOR_MAX) {
+        limit->grain_micro = WEIR_UNIT;
+        if (config->count_micro % WEIR_UNIT != 0) {
+            return fail(error, WEIR_E_INEXACT, 0,
+                        "a fixed limit above 1099511.627775 counts whole units: make its count"
+                        " whole");
+        }
+    }
+    bool is_weeks = config->period_ns % (7 * (uint64_t)FIXED_NS_PER_DAY) == 0;
+    limit->denominator = BUCKET_REST_MASK + 1;
+    limit->scale = config->period_months != 0 ? config->period_months : config->period_ns;
+    limit->calendar = config->period_months != 0 ? FIXED_BY_MONTHS
+                      : is_weeks                 ? FIXED_FROM_MONDAY
+                                                 : FIXED_FROM_EPOCH;
+    return check_counted(config, "fixed", error);
+}
+
+/* As sliding_math.h wants it. */
+static enum weir_status compile_sliding(struct weir_limit *limit,
+                                        const struct weir_limit_config *config,
+                                        struct weir_error *error)
+{
+    if (config->count_micro % WEIR_UNIT != 0
+        || config->count_micro > WEIR_SLIDING_COUNT_MAX * WEIR_UNIT) {
+        return fail(error, WEIR_E_INEXACT, 0,
+                    "the count of a sliding limit must be a whole number, 1 to 1048575");
+    }
+    limit->denominator = BUCKET_REST_MASK + 1;
+    limit->scale = config->period_ns;
+    limit->grain_micro = WEIR_UNIT;
+    return check_counted(config, "sliding", error);
+}
+
 enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
                                  struct weir_error *error)
 {
@@ -119,7 +182,7 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .capacity = config->capacity_micro / WEIR_UNIT,
         .kind = (uint8_t)config->kind,
         .on_full = (uint8_t)config->on_full,
-        .first = (uint16_t)config->first,
+        .first = (uint8_t)config->first,
         .waiting = config->waiting,
         .grain_micro = 1,
     };
@@ -127,6 +190,8 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return compile_stepped(limit, config, error);
+    case WEIR_KIND_FIXED: return compile_fixed(limit, config, error);
+    case WEIR_KIND_SLIDING: return compile_sliding(limit, config, error);
     }
     return compile_bucket(limit, config, error);
 }

@@ -2,7 +2,7 @@
  *
  * Limits as text: reading what people write, and printing the one canonical form.
  *
- *     limit  = [kind SP] count "/" [whole] unit *(SP option)
+ *     limit  = [kind SP] count "/" [whole] unit *(SP option)       month, year: of kind fixed
  *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
  *            | "waiting" "=" whole | "on_full" "=" ("refuse" | "allow")
  *     count  = digits ["." 1*6 digits]
@@ -21,16 +21,22 @@
 struct unit {
     const char *name;
     uint64_t ns;
+    uint32_t months; // of the calendar; 0 where its length is fixed
 };
 
 /* Longer than a second first to last: canonical text prefers the earlier. */
 static const struct unit UNITS[] = {
-    {"s", UINT64_C(1000000000)},      {"min", UINT64_C(60000000000)},
-    {"h", UINT64_C(3600000000000)},   {"d", UINT64_C(86400000000000)},
-    {"w", UINT64_C(604800000000000)}, {"ms", UINT64_C(1000000)},
-    {"us", UINT64_C(1000)},           {"ns", UINT64_C(1)},
+    {"s", UINT64_C(1000000000), 0},      {"min", UINT64_C(60000000000), 0},
+    {"h", UINT64_C(3600000000000), 0},   {"d", UINT64_C(86400000000000), 0},
+    {"w", UINT64_C(604800000000000), 0}, {"ms", UINT64_C(1000000), 0},
+    {"us", UINT64_C(1000), 0},           {"ns", UINT64_C(1), 0},
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0], UNIT_COUNT_FROM_SECOND = 5 };
+
+/* Of fixed limits only. The longer first, as canonical text prefers it. */
+static const struct unit CALENDAR_UNITS[] = {{"year", 12 * WEIR_MONTH_NS, 12},
+                                             {"month", WEIR_MONTH_NS, 1}};
+enum { CALENDAR_UNIT_COUNT = sizeof CALENDAR_UNITS / sizeof CALENDAR_UNITS[0] };
 
 /* What is left of a text, and where to say what is wrong with it. */
 struct reader {
@@ -153,38 +159,79 @@ static enum weir_status read_micro(struct reader *reader, const char *what, uint
     return WEIR_OK;
 }
 
-/* Reads "[N]UNIT". */
-static enum weir_status read_period(struct reader *reader, uint64_t *period_ns)
+/* A unit of time, as a number of nanoseconds or of months. */
+static bool find_unit(struct word word, enum weir_kind kind, struct unit *unit)
+{
+    for (size_t i = 0; i < UNIT_COUNT; i++) {
+        if (word_is(word, UNITS[i].name)) {
+            *unit = UNITS[i];
+            return true;
+        }
+    }
+    for (size_t i = 0; i < CALENDAR_UNIT_COUNT; i++) {
+        if (word_is(word, CALENDAR_UNITS[i].name)) {
+            *unit = CALENDAR_UNITS[i];
+            return kind == WEIR_KIND_FIXED;
+        }
+    }
+    return false;
+}
+
+static bool is_calendar_unit(struct word word)
+{
+    struct unit unused;
+    return find_unit(word, WEIR_KIND_FIXED, &unused);
+}
+
+/* Reads how many units a period has; one unless said. */
+static enum weir_status read_period_count(struct reader *reader, uint64_t *count)
 {
     size_t start = reader->at;
-    uint64_t count = next_is_digit(reader) ? 0 : 1;
+    *count = next_is_digit(reader) ? 0 : 1;
     for (; next_is_digit(reader); reader->at++) {
         uint64_t digit = (uint64_t)(reader->text[reader->at] - '0');
-        if (count > (WEIR_SPAN_NS_MAX - digit) / 10) { // before it could wrap
+        if (*count > (WEIR_SPAN_NS_MAX - digit) / 10) { // before it could wrap
             return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
         }
-        count = count * 10 + digit;
+        *count = *count * 10 + digit;
     }
-    if (count == 0) {
+    if (*count == 0) {
         return fail(reader->error, WEIR_E_RANGE, start, "the period is zero");
     }
+    return WEIR_OK;
+}
+
+/* Reads "[N]UNIT". */
+static enum weir_status read_period(struct reader *reader, struct weir_limit_config *config)
+{
+    const char *units = config->kind == WEIR_KIND_FIXED ? "ns us ms s min h d w month year"
+                                                        : "ns us ms s min h d w";
+    size_t start = reader->at;
+    uint64_t count;
+    enum weir_status status = read_period_count(reader, &count);
+    if (status != WEIR_OK) {
+        return status;
+    }
     size_t unit_at = reader->at;
-    if (!next_is_letter(reader)) {
-        return expected(reader, "a unit: ns us ms s min h d w");
-    }
     struct word word = read_word(reader);
-    for (size_t i = 0; i < UNIT_COUNT; i++) {
-        if (!word_is(word, UNITS[i].name)) {
-            continue;
-        }
-        if (count > WEIR_SPAN_NS_MAX / UNITS[i].ns) {
-            return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
-        }
-        *period_ns = count * UNITS[i].ns;
-        return WEIR_OK;
+    struct unit unit;
+    if (word.length == 0) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "a unit: %s", units);
+        return expected(reader, what);
     }
-    return fail(reader->error, WEIR_E_SYNTAX, unit_at,
-                "unknown unit '%.*s'; one of ns us ms s min h d w", shown(word), word.text);
+    if (!find_unit(word, config->kind, &unit)) {
+        return fail(reader->error, WEIR_E_SYNTAX, unit_at,
+                    is_calendar_unit(word) ? "only a fixed limit counts by the %.*s; one of %s"
+                                           : "unknown unit '%.*s'; one of %s",
+                    shown(word), word.text, units);
+    }
+    if (count > WEIR_SPAN_NS_MAX / unit.ns) {
+        return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
+    }
+    config->period_ns = count * unit.ns;
+    config->period_months = (uint32_t)count * unit.months; // 0 unless it counts by them
+    return WEIR_OK;
 }
 
 /* Reads one of two words; *second says which. */
@@ -297,7 +344,7 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
 }
 
 /* By enum weir_kind. */
-static const char *const KINDS[] = {"bucket", "queue", "stepped"};
+static const char *const KINDS[] = {"bucket", "queue", "stepped", "fixed", "sliding"};
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
 bool limit_word_is_kind(const char *text, size_t length)
@@ -325,7 +372,7 @@ static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
     if (i == KIND_COUNT) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
                     "unknown kind '%.*s'; a limit starts with a count or with a kind: bucket queue"
-                    " stepped",
+                    " stepped fixed sliding",
                     shown(word), word.text);
     }
     *kind = (enum weir_kind)i;
@@ -361,6 +408,17 @@ static uint32_t usual_waiting(enum weir_kind kind)
     return kind == WEIR_KIND_QUEUE ? WEIR_WAITING_MAX : WEIR_WAITING;
 }
 
+/* A window of a fixed or sliding limit holds what is counted in it. */
+static bool holds_its_count(enum weir_kind kind)
+{
+    return kind == WEIR_KIND_FIXED || kind == WEIR_KIND_SLIDING;
+}
+
+static uint64_t usual_capacity(enum weir_kind kind, uint64_t count_micro)
+{
+    return count_micro > WEIR_UNIT || holds_its_count(kind) ? count_micro : WEIR_UNIT;
+}
+
 /* Reads everything; leaves to weir_limit_init() what only the numbers together can show. */
 static enum weir_status read_limit(struct reader *reader, struct weir_limit_config *config)
 {
@@ -377,11 +435,11 @@ static enum weir_status read_limit(struct reader *reader, struct weir_limit_conf
         return expected(reader, "'/' and a period");
     }
     reader->at++;
-    status = read_period(reader, &config->period_ns);
+    status = read_period(reader, config);
     if (status != WEIR_OK) {
         return status;
     }
-    config->capacity_micro = config->count_micro > WEIR_UNIT ? config->count_micro : WEIR_UNIT;
+    config->capacity_micro = usual_capacity(config->kind, config->count_micro);
     config->waiting = usual_waiting(config->kind);
     return read_options(reader, config);
 }
@@ -439,6 +497,20 @@ static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
     return (struct phrase){count_micro, period_ns / best->ns, best};
 }
 
+/* By the year where it can be. */
+static struct phrase phrase_of_months(uint64_t count_micro, uint32_t months)
+{
+    const struct unit *unit = &CALENDAR_UNITS[months % CALENDAR_UNITS[0].months != 0];
+    return (struct phrase){count_micro, months / unit->months, unit};
+}
+
+/* Count and period as they are: 10/10s is not 1/s where periods count. */
+static struct phrase phrase_as_written(const struct weir_limit_config *config)
+{
+    return config->period_months != 0 ? phrase_of_months(config->count_micro, config->period_months)
+                                      : phrase_of(config->count_micro, config->period_ns);
+}
+
 /* Beyond a thousand million, a count says less than a shorter period does. */
 #define PHRASE_MICRO_MAX (UINT64_C(1000000000) * WEIR_UNIT)
 
@@ -449,8 +521,8 @@ static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
  *   4. millionths, where whole units would leave the ranges */
 static struct phrase choose_phrase(const struct weir_limit_config *config)
 {
-    if (config->kind == WEIR_KIND_STEPPED) { // 10/10s is not 1/s
-        return phrase_of(config->count_micro, config->period_ns);
+    if (config->kind != WEIR_KIND_BUCKET && config->kind != WEIR_KIND_QUEUE) {
+        return phrase_as_written(config);
     }
     uint64_t common = gcd64(config->count_micro, config->period_ns);
     uint64_t count = config->count_micro / common;
@@ -493,8 +565,7 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
     char units[32] = "";
     char capacity[32];
     char waiting[32] = "";
-    uint64_t usual = phrase.count_micro > WEIR_UNIT ? phrase.count_micro : WEIR_UNIT;
-    bool says_capacity = config->capacity_micro != usual;
+    bool says_capacity = config->capacity_micro != usual_capacity(config->kind, phrase.count_micro);
     (void)print_micro(phrase.count_micro, count);
     (void)print_micro(config->capacity_micro, capacity);
     if (phrase.units != 1) {

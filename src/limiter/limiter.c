@@ -152,7 +152,8 @@ void weir_rule_init(struct weir_rule *rule, const struct weir_limiter *limiter,
 {
     /* The rate in lowest terms, so that the same limit in other words is the same bucket; policy
      * (on_full, waiting) is not part of it. */
-    uint64_t words = DOMAIN_NUMBERS | (uint64_t)limit->kind << 8 | (uint64_t)limit->first << 16;
+    uint64_t words = DOMAIN_NUMBERS | (uint64_t)limit->kind << 8 | (uint64_t)limit->first << 16
+                     | (uint64_t)limit->calendar << 24;
     struct frame frame = {{words, limit->denominator, limit->scale, limit->capacity_micro}};
     rule->limit = *limit;
     derive_key(rule->hash_key, limiter, frame);

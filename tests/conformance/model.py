@@ -13,7 +13,9 @@ A queue is the same level, of a line that moves on at the rate; what is allowed 
 to its end, or with first=now when what stood before it has, and then C + 1 fit. fifo.py has the line
 itself, item by item.
 
-A stepped limit drains nothing between the ends of whole periods: see Stepped.
+A stepped limit drains nothing between the ends of whole periods: see Stepped. A fixed one forgets what
+was charged when its window of the calendar ends: see Fixed. A sliding one counts in windows of its own: see
+Sliding.
 
 Nothing here knows the C code: not its state, not its rounding, not its parser.
 
@@ -21,6 +23,7 @@ Nothing here knows the C code: not its state, not its rounding, not its parser.
 """
 
 import copy
+import datetime
 import math
 import re
 import sys
@@ -33,6 +36,10 @@ SPAN_MAX_NS = 36525 * 86400 * 10**9  # 100 years
 NUMERATOR_MAX = 2**40 - 1
 TEXT_MAX = 256
 WAITING_MAX = 10**6
+WINDOW_MAX_NS = SPAN_MAX_NS // 2  # the period of a fixed or sliding limit
+SLIDING_COUNT_MAX = 2**20 - 1
+MONTH_NS = 146097 * 86400 * 10**9 // 4800  # of mean length: 400 years have so many days
+DAY_NS = 86400 * 10**9
 
 UNIT_NS = {
     "ns": 1,
@@ -44,6 +51,8 @@ UNIT_NS = {
     "d": 86400 * 10**9,
     "w": 7 * 86400 * 10**9,
 }
+UNIT_MONTHS = {"month": 1, "year": 12}  # of fixed limits
+AS_WRITTEN = ("stepped", "fixed", "sliding")  # 10/10s is not 1/s
 
 
 class Refused(Exception):
@@ -58,7 +67,8 @@ class Refused(Exception):
 @dataclass(frozen=True)
 class Limit:
     """`rate` in units per nanosecond and `capacity` in units. `waiting` is None where it is not said.
-    `count` and `period_ns` are those of a stepped limit, as written."""
+    `count` and `period_ns` are those of a limit that goes by periods, as written; `months` is not 0 where a
+    fixed one goes by those of the calendar."""
 
     rate: Fraction
     capacity: Fraction
@@ -68,11 +78,18 @@ class Limit:
     waiting: int | None = None
     count: Fraction | None = None
     period_ns: int | None = None
+    months: int = 0
 
     @property
     def identity(self):
         """What makes two limits' buckets the same: policy words do not."""
-        return (self.kind, self.rate, self.capacity, self.first, self.count, self.period_ns)
+        return (self.kind, self.rate, self.capacity, self.first, self.count, self.period_ns, self.months)
+
+    @property
+    def grain(self):
+        """What it counts in, units; None where any cost will do."""
+        whole = self.kind == "sliding" or (self.kind == "fixed" and self.count * MICRO > NUMERATOR_MAX)
+        return Fraction(1) if whole else None
 
     @property
     def room(self):
@@ -91,6 +108,14 @@ class Limit:
             if self.count * MICRO > NUMERATOR_MAX:
                 raise Refused("inexact", rate_at)
             if math.ceil(self.capacity / self.count) * self.period_ns > SPAN_MAX_NS:
+                raise Refused("range", capacity_at)
+            return self
+        if self.kind in ("fixed", "sliding"):
+            if self.grain and self.count.denominator != 1:
+                raise Refused("inexact", rate_at)
+            if self.kind == "sliding" and self.count > SLIDING_COUNT_MAX:
+                raise Refused("inexact", rate_at)
+            if self.capacity != self.count or self.period_ns > WINDOW_MAX_NS:
                 raise Refused("range", capacity_at)
             return self
         if self.denominator > NUMERATOR_MAX:
@@ -133,18 +158,21 @@ def parse_cost(text):
     return value
 
 
-def parse_period(text, at):
+def parse_period(text, at, kind):
+    """Its nanoseconds, its months, and where it ends."""
     digits = re.compile(r"[0-9]*").match(text, at).group()
     count = int(digits or "1")
     if count == 0 or count > SPAN_MAX_NS:
         raise Refused("range", at)
     word_at = at + len(digits)
     word = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, word_at).group()
-    if word not in UNIT_NS:
+    months = UNIT_MONTHS.get(word, 0) if kind == "fixed" else 0
+    if word not in UNIT_NS and not months:
         raise Refused("syntax", word_at)
-    if count * UNIT_NS[word] > SPAN_MAX_NS:
+    unit_ns = months * MONTH_NS or UNIT_NS[word]
+    if count * unit_ns > SPAN_MAX_NS:
         raise Refused("range", at)
-    return count * UNIT_NS[word], word_at + len(word)
+    return count * unit_ns, count * months, word_at + len(word)
 
 
 CHOICES = {"on_full": ("refuse", "allow"), "first": ("interval", "now")}
@@ -188,7 +216,7 @@ def skip_spaces(text, at):
     return at + len(text[at:]) - len(text[at:].lstrip(" "))
 
 
-KINDS = ("bucket", "queue", "stepped")
+KINDS = ("bucket", "queue", "stepped", "fixed", "sliding")
 
 
 def parse_limit(text):
@@ -207,7 +235,7 @@ def parse_limit(text):
     count, at = parse_positive(text, at)
     if text[at : at + 1] != "/":
         raise Refused("syntax", at)
-    period_ns, at = parse_period(text, at + 1)
+    period_ns, months, at = parse_period(text, at + 1, kind)
     options = {}
     while at < len(text):
         if text[at] != " ":
@@ -215,12 +243,13 @@ def parse_limit(text):
         at = skip_spaces(text, at)
         if at < len(text):
             at = parse_option(text, at, kind, options)
-    capacity = options.get("capacity", max(count, Fraction(1)))
+    usual_capacity = count if kind in ("fixed", "sliding") else max(count, Fraction(1))
+    capacity = options.get("capacity", usual_capacity)
     usual_waiting = WAITING_MAX if kind == "queue" else 1000
     waiting = options.get("waiting", usual_waiting)
     limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"), kind or "bucket",
                   options.get("first", "interval"), None if waiting == usual_waiting else waiting,
-                  *((count, period_ns) if kind == "stepped" else ()))
+                  *((count, period_ns, months) if kind in AS_WRITTEN else ()))
     return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 
@@ -400,9 +429,192 @@ class Stepped:
         return self._answer(limit, "allowed", now, live=live)
 
 
+class Counter:
+    """What fixed and sliding limits have in common: `remaining` and the like follow from level(), and a cost
+    that cannot be counted is never."""
+
+    def _answer(self, limit, verdict, now, retry_after=None, **more):
+        level = self.level(limit, now)
+        return Answer(
+            verdict=verdict,
+            capacity=math.floor(limit.capacity),
+            remaining=max(0, math.floor(limit.capacity - level)),
+            retry_after=retry_after,
+            reset_after=self.empty_at(limit, now) - now if level > 0 else 0,
+            level=level,
+            **more,
+        )
+
+    def level_at(self, limit, now):
+        return self.level(limit, now)
+
+    @staticmethod
+    def is_uncounted(limit, cost):
+        return limit.grain is not None and (cost / limit.grain).denominator != 1
+
+    def take(self, limit, cost, now):
+        if cost > limit.capacity or self.is_uncounted(limit, cost):
+            return self._answer(limit, "never", now)
+        if cost > 0 and self.level(limit, now) + cost > limit.capacity:
+            return self._answer(limit, "limited", now, self.fits_at(limit, cost, now) - now)
+        if cost > 0:
+            self.charge(limit, cost, now)
+        return self._answer(limit, "allowed", now)
+
+    def can_take(self, limit, cost, now):
+        return copy.deepcopy(self).take(limit, cost, now)
+
+    def fill(self, limit, cost, now):
+        if self.is_uncounted(limit, cost):
+            return self._answer(limit, "never", now, spill=cost)
+        room = max(Fraction(0), limit.capacity - self.level(limit, now))
+        if limit.grain:
+            room = Fraction(math.floor(room / limit.grain)) * limit.grain
+        fits = min(cost, room)
+        if fits > 0:
+            self.charge(limit, fits, now)
+        return self._answer(limit, "allowed", now, spill=cost - fits, full=fits == room)
+
+    def refund(self, limit, cost, now):
+        if self.is_uncounted(limit, cost):
+            return self._answer(limit, "never", now)
+        if cost > 0 and self.level(limit, now) > 0:
+            self.give_back(limit, cost, now)
+        return self._answer(limit, "allowed", now)
+
+    def show(self, limit, now):
+        return self._answer(limit, "allowed", now, live=self.level(limit, now) > 0)
+
+    def reset(self, limit, now):
+        live = self.level(limit, now) > 0
+        if live:
+            self.__init__(now)
+        return self._answer(limit, "allowed", now, live=live)
+
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+def first_of_month(month):
+    """Nanoseconds since the epoch at which a month begins; the January of the year 0 is month 0."""
+    return (datetime.date(month // 12, month % 12 + 1, 1).toordinal() - EPOCH) * DAY_NS
+
+
+def calendar_window(limit, utc_ns):
+    """The window of the calendar that an instant is in: when it begins, and when it ends."""
+    if limit.months:
+        day = datetime.date.fromordinal(EPOCH + utc_ns // DAY_NS)
+        month = (day.year * 12 + day.month - 1) // limit.months * limit.months
+        return first_of_month(month), first_of_month(month + limit.months)
+    monday = 4 * DAY_NS if limit.period_ns % (7 * DAY_NS) == 0 else 0
+    begin = (utc_ns - monday) // limit.period_ns * limit.period_ns + monday
+    return begin, begin + limit.period_ns
+
+
+class Fixed(Counter):
+    """What was charged in the window that was charged last, and when that ends. Empty since then, or since
+    a reset. `offset` is UTC minus the clock that the readings are of."""
+
+    def __init__(self, since=0):
+        self.charged = Fraction(0)
+        self.ends = since
+        self.offset = 0
+
+    def level(self, limit, now):
+        return self.charged if now < self.ends else Fraction(0)
+
+    def empty_at(self, limit, now):
+        return self.ends
+
+    def fits_at(self, limit, cost, now):
+        return self.ends
+
+    def charge(self, limit, cost, now):
+        if self.level(limit, now) == 0:
+            now = max(now, self.ends)
+            begin, end = (at - self.offset for at in calendar_window(limit, now + self.offset))
+            if self.charged > 0 and self.ends - begin > min(5 * 10**6, (end - begin) // 2):
+                _, end = calendar_window(limit, end + self.offset)  # that window has ended once
+                end -= self.offset
+            self.charged, self.ends = Fraction(0), end
+        self.charged += cost
+
+    def give_back(self, limit, cost, now):
+        self.charged -= cost
+        if self.charged <= 0:
+            self.charged, self.ends = Fraction(0), now
+
+
+class Sliding(Counter):
+    """How much was charged in each of the windows since the first charge of an empty bucket. A reading older
+    than the latest of them that holds something counts as its beginning."""
+
+    def __init__(self, since=0):
+        self.began = since
+        self.counts = {}  # by the number of the window
+        self.period = None
+
+    def _follow(self, limit):
+        """Under another period the time until empty stays, and the last two windows with it."""
+        if self.counts and self.period != limit.period_ns:
+            last = max(self.counts)
+            empty_at = self.began + (last + 2) * self.period
+            self.counts = {0: self.counts[last], -1: self.counts.get(last - 1, 0)}
+            self.began = empty_at - 2 * limit.period_ns
+        self.period = limit.period_ns
+
+    def _now(self, limit, now):
+        """The number of the window, and what of it has elapsed."""
+        self._follow(limit)
+        now = max(now, self.began + max(self.counts, default=0) * limit.period_ns)
+        return divmod(now - self.began, limit.period_ns)
+
+    def level(self, limit, now):
+        window, elapsed = self._now(limit, now)
+        former = Fraction(limit.period_ns - elapsed, limit.period_ns)
+        return self.counts.get(window - 1, 0) * former + self.counts.get(window, 0)
+
+    def empty_at(self, limit, now):
+        return self.began + (max(self.counts) + 2) * limit.period_ns
+
+    def fits_at(self, limit, cost, now):
+        """Within a window the level falls evenly, and not at all between two: so look at each of them."""
+        window, elapsed = self._now(limit, now)
+        while True:
+            former, current = self.counts.get(window - 1, 0), self.counts.get(window, 0)
+            if current + cost <= limit.capacity:
+                counted = (limit.capacity - current - cost) * limit.period_ns
+                needed = math.ceil(limit.period_ns - counted / former) if former else 0
+                if needed < limit.period_ns:
+                    return self.began + window * limit.period_ns + max(elapsed, needed)
+            window, elapsed = window + 1, 0
+
+    def charge(self, limit, cost, now):
+        if self.level(limit, now) == 0:
+            since = self.began if not self.counts else 0
+            self.__init__(max(now, since))
+            self.period = limit.period_ns
+        window, _ = self._now(limit, now)
+        self.counts[window] = self.counts.get(window, 0) + cost
+
+    def give_back(self, limit, cost, now):
+        window, _ = self._now(limit, now)
+        for number in (window, window - 1):
+            some = min(cost, self.counts.get(number, 0))
+            self.counts[number] = self.counts.get(number, 0) - some
+            cost -= some
+        self.counts = {number: count for number, count in self.counts.items()
+                       if count > 0 and number >= window - 1}
+        if not self.counts:
+            self.__init__(now)
+
+
+BUCKETS = {"stepped": Stepped, "fixed": Fixed, "sliding": Sliding}
+
+
 def bucket_of(limit):
     """A new bucket for a limit of this kind."""
-    return Stepped() if limit.kind == "stepped" else Bucket()
+    return BUCKETS.get(limit.kind, Bucket)()
 
 
 def seconds(ns):

@@ -298,7 +298,8 @@ static struct result ask_bucket(struct run *run, const struct known_limit *known
         break;
     case WEIR_RESET: // what a store does: giving back more than any bucket holds
         result.detail.existed = weir_bucket_show(bucket, limit, now_ns, NULL).reset_after_ns > 0;
-        result.decision = weir_bucket_refund(bucket, limit, UINT64_MAX, now_ns);
+        result.decision =
+            weir_bucket_refund(bucket, limit, UINT64_MAX - UINT64_MAX % WEIR_UNIT, now_ns);
         break;
     }
     if (!weir_bucket_valid(bucket)) {

@@ -76,6 +76,12 @@ class Decide(Step):
     cost: str
 
     @property
+    def is_uncounted(self):
+        """True if the limit cannot count such a cost: a server says so instead of deciding."""
+        cost, grain = model.parse_cost(self.cost), self.limit.grain
+        return grain is not None and cost % grain != 0
+
+    @property
     def identity(self):
         return self.name if self.name is not None else self.limit.identity
 
@@ -153,6 +159,11 @@ class Case:
     @property
     def is_named(self):
         return any(getattr(step, "name", None) is not None for step in self.steps)
+
+    @property
+    def is_dated(self):
+        """True if it matters what day it is."""
+        return any(step.limit.kind == "fixed" for step in self.steps if isinstance(step, Decide))
 
     @property
     def last_ns(self):

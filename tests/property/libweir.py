@@ -57,7 +57,7 @@ class Error(Structure):
 class LimitConfig(Structure):
     _fields_ = [("kind", c_int), ("count_micro", c_uint64), ("period_ns", c_uint64),
                 ("capacity_micro", c_uint64), ("on_full", c_int), ("first", c_int),
-                ("waiting", c_uint32)]
+                ("waiting", c_uint32), ("period_months", c_uint32)]
 
 
 def load():
@@ -97,15 +97,17 @@ LIBRARY = load()
 def config_of(limit):
     """The model's limit as numbers that the library reads: count per period, not in lowest terms."""
     micro = limit.rate * model.MICRO
-    if limit.kind == "stepped":  # as written, not in lowest terms
-        return LimitConfig(KINDS.index("stepped"), int(limit.count * model.MICRO), limit.period_ns,
-                           int(limit.capacity * model.MICRO), 0, 0, 1000)
-    waiting = limit.waiting if limit.waiting is not None else USUAL_WAITING[limit.kind]
-    return LimitConfig(KINDS.index(limit.kind), micro.numerator, micro.denominator,
-                       int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting)
+    count_micro, period_ns = micro.numerator, micro.denominator
+    if limit.kind in model.AS_WRITTEN:  # not in lowest terms
+        count_micro, period_ns = int(limit.count * model.MICRO), limit.period_ns
+    waiting = limit.waiting if limit.waiting is not None else usual_waiting(limit.kind)
+    return LimitConfig(KINDS.index(limit.kind), count_micro, period_ns,
+                       int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting,
+                       limit.months)
 
 
-USUAL_WAITING = {"bucket": 1000, "queue": model.WAITING_MAX, "stepped": 1000}
+def usual_waiting(kind):
+    return model.WAITING_MAX if kind == "queue" else 1000
 
 
 def compile_limit(limit):
@@ -131,12 +133,12 @@ def parse_limit(text):
 def limit_of(config):
     """A config in the model's terms."""
     kind = KINDS[config.kind]
-    as_written = ((Fraction(config.count_micro, model.MICRO), config.period_ns)
-                  if kind == "stepped" else ())
+    as_written = ((Fraction(config.count_micro, model.MICRO), config.period_ns, config.period_months)
+                  if kind in model.AS_WRITTEN else ())
     return model.Limit(Fraction(config.count_micro, config.period_ns * model.MICRO),
                        Fraction(config.capacity_micro, model.MICRO),
                        ("refuse", "allow")[config.on_full], kind, FIRSTS[config.first],
-                       None if config.waiting == USUAL_WAITING[kind] else config.waiting,
+                       None if config.waiting == usual_waiting(kind) else config.waiting,
                        *as_written)
 
 

@@ -55,13 +55,17 @@ def ask_model(bucket, operation, limit, cost_micro, now):
 
 
 METERS = (("bucket", "interval"), ("queue", "interval"), ("queue", "now"))
-KINDS = (*METERS, ("stepped", "interval"))
+KINDS = (*METERS, *((kind, "interval") for kind in model.AS_WRITTEN))
+COUNTERS = ("fixed", "sliding")
 
 
-def make_limit(count_micro, period_ns, capacity_micro, kind, first="interval"):
+def make_limit(count_micro, period_ns, capacity_micro, kind, first="interval", months=0):
     count = Fraction(count_micro, model.MICRO)
-    return model.Limit(count / period_ns, Fraction(capacity_micro, model.MICRO), kind=kind, first=first,
-                       **({"count": count, "period_ns": period_ns} if kind == "stepped" else {}))
+    capacity = count if kind in COUNTERS else Fraction(capacity_micro, model.MICRO)
+    period_ns = months * model.MONTH_NS or period_ns
+    return model.Limit(count / period_ns, capacity, kind=kind, first=first,
+                       **({"count": count, "period_ns": period_ns, "months": months}
+                          if kind in model.AS_WRITTEN else {}))
 
 
 # Limits and costs of every magnitude, with the ends of the ranges and round numbers among them.
@@ -81,11 +85,23 @@ def is_limit(limit):
 
 
 @st.composite
+def counters(draw, kind):
+    """Fixed limits in millionths and in whole units, by the calendar and by the clock; sliding ones."""
+    whole = draw(magnitudes(model.SLIDING_COUNT_MAX if kind == "sliding" else model.UNITS_MAX)) * model.MICRO
+    parts = draw(magnitudes(model.NUMERATOR_MAX))
+    months = draw(st.sampled_from([0, 0, 1, 3, 7, 12, 600])) if kind == "fixed" else 0
+    count_micro = whole if kind == "sliding" or draw(st.booleans()) else parts
+    return make_limit(count_micro, draw(magnitudes(model.WINDOW_MAX_NS)), 0, kind, months=months)
+
+
+@st.composite
 def limits(draw):
     """Rates up to the finest, capacities up to a hundred years: always representable."""
     count_micro = draw(magnitudes(model.NUMERATOR_MAX))
     period_ns = draw(magnitudes(model.SPAN_MAX_NS))
     kind, first = draw(st.sampled_from(KINDS))
+    if kind in COUNTERS:
+        return draw(counters(kind))
     drained = model.SPAN_MAX_NS // period_ns * count_micro if kind == "stepped" else (
         model.SPAN_MAX_NS * count_micro // period_ns)
     most = min(model.UNITS_MAX * model.MICRO, drained)
@@ -182,10 +198,13 @@ class Dice:
 
     def limit(self, kinds=KINDS):
         while True:
-            limit = make_limit(self.magnitude(model.NUMERATOR_MAX),
-                               self.magnitude(model.SPAN_MAX_NS),
-                               self.magnitude(model.UNITS_MAX * model.MICRO),
-                               *self.random.choice(kinds))
+            kind, first = self.random.choice(kinds)
+            count_micro = self.magnitude(model.NUMERATOR_MAX)
+            if kind == "sliding":
+                count_micro = self.magnitude(model.SLIDING_COUNT_MAX) * model.MICRO
+            limit = make_limit(count_micro, self.magnitude(model.SPAN_MAX_NS),
+                               self.magnitude(model.UNITS_MAX * model.MICRO), kind, first,
+                               self.random.choice((0, 1, 12)) if kind == "fixed" else 0)
             if is_limit(limit):
                 return limit
 
@@ -197,6 +216,8 @@ class Dice:
         sort = self.random.randrange(8)
         if sort == 0:
             return self.random.choice((0, model.MICRO, capacity_micro))
+        if limit.grain and sort > 1:
+            return self.random.randint(1, max(1, int(limit.capacity) >> self.random.randrange(6))) * model.MICRO
         if sort == 1:
             return self.magnitude(model.UNITS_MAX * model.MICRO)
         return self.random.randint(1, max(1, capacity_micro >> self.random.randrange(6)))
@@ -361,7 +382,7 @@ def test_the_canonical_text_means_the_same_limit(limit):
     assert libweir.print_limit(again) == text
 
 
-WORDS = ["bucket", "queue ", "stepped ", "window", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
+WORDS = ["bucket", "queue ", "stepped ", "fixed ", "sliding ", "window", "year", "601", "1048575", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
          "1000000000000.000001", "36525", "36526", "/", "s", "ms", "us", "ns", "min", "h", "d", "w",
          "month", " ", "  ", "capacity=", "burst=", "on_full=", "first=", "now",
          "interval", "waiting=", "1000001", "1000", "allow", "refuse", "=", "-", "_", ".",
@@ -371,7 +392,8 @@ WORDS = ["bucket", "queue ", "stepped ", "window", "10", "0", "0.5", "1.", "1.23
 @examples(2000)
 @given(st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=12).map("".join),
-    st.tuples(st.sampled_from(["10/s", "bucket 1/5min", "0.5/7ns capacity=3", "queue 5/s first=now"]),
+    st.tuples(st.sampled_from(["10/s", "bucket 1/5min", "0.5/7ns capacity=3", "queue 5/s first=now",
+                               "fixed 5/", "fixed 0.5/month", "sliding 5/"]),
               st.lists(st.sampled_from(WORDS), max_size=6).map("".join)).map("".join),
     st.text(st.characters(max_codepoint=255), max_size=30)))
 def test_texts_are_read_or_refused_alike(text):

@@ -559,6 +559,36 @@ def test_explain_tells_a_stepped_limit_by_its_periods():
     assert "  sized for   25 s: 10 for each whole 10 s = 20\n" in sized
 
 
+def test_explain_tells_a_fixed_limit_by_the_calendar():
+    explained = json.loads(weir("explain", "--json", "fixed 1000/month").stdout)
+    assert (explained["kind"], explained["period_months"]) == ("fixed", 1)
+    assert explained["windows"] == [{"window_ns": 31 * 86400 * 10**9, "at_most": "3000",
+                                     "requests_at_most": 3000}]
+    said = weir("explain", "fixed 1000/month").stdout
+    assert "  lets pass   1000 in each month of the calendar, in UTC, " in said
+    assert "  empties     when its window ends, after at most 31 d\n" in said
+    assert "at most 1000 for each month it meets:\n" in said
+    assert "each 3 years of" in weir("explain", "fixed 5/3year").stdout
+
+
+def test_explain_does_not_promise_a_sliding_window():
+    explained = json.loads(weir("explain", "--json", "sliding 10/s").stdout)
+    assert [window["at_most"] for window in explained["windows"]][:2] == ["19", "609"]
+    said = weir("explain", "sliding 10/s").stdout
+    assert "less than 10 for each of its windows that one meets:\n" in said
+    assert "         1.5 s  |####################                    | 5\n" in said
+    sized = weir("explain", "sliding 10/s", "--max-latency", "1s")
+    assert (sized.returncode, sized.stdout) == (2, "")
+    assert "this kind holds its count" in sized.stderr
+
+
+@pytest.mark.parametrize("operation", ["take", "can-take", "fill", "refund"])
+def test_a_cost_that_cannot_be_counted_is_wrong_usage(operation):
+    done = weir(operation, "k", "sliding 5/s", "--cost", "1.5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "this limit counts whole units" in done.stderr
+
+
 def test_explain_finds_the_limit_for_at_most():
     done = weir("explain", "--json", "at most 300 in any 60s")
     assert json.loads(done.stdout) == {

@@ -132,6 +132,70 @@ static void test_a_stepped_limit_keeps_its_count_and_period(void **state)
     }
 }
 
+static void test_a_fixed_limit_goes_by_the_calendar(void **state)
+{
+    (void)state;
+    struct weir_limit limit;
+    struct weir_limit_config config = parse("fixed 1000/3month");
+    assert_int_equal(config.kind, WEIR_KIND_FIXED);
+    assert_int_equal(config.period_months, 3);
+    assert_int_equal(config.period_ns, 3 * WEIR_MONTH_NS);
+    assert_int_equal(config.capacity_micro, 1000 * WEIR_UNIT);
+    assert_int_equal(parse("fixed 0.5/2year").period_months, 24);
+    assert_int_equal(parse("fixed 0.5/d").capacity_micro, WEIR_UNIT / 2);
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_OK);
+    assert_int_equal(limit.grain_micro, 1);
+    config.period_ns++;
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_E_RANGE);
+    config = parse("fixed 1000000000000/d");
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_OK);
+    assert_int_equal(limit.grain_micro, WEIR_UNIT);
+    config.period_months = 1;
+    config.period_ns = WEIR_MONTH_NS;
+    config.kind = WEIR_KIND_STEPPED; // which does not go by months
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_E_RANGE);
+    static const struct refusal REFUSALS[] = {
+        {"5/month", WEIR_E_SYNTAX, 2,
+         "only a fixed limit counts by the month; one of ns us ms s min h d w"},
+        {"fixed 5/months", WEIR_E_SYNTAX, 8,
+         "unknown unit 'months'; one of ns us ms s min h d w month year"},
+        {"fixed 5/601month", WEIR_E_RANGE, 6,
+         "the period of a fixed limit must be at most 50 years"},
+        {"fixed 1099511.627776/s", WEIR_E_INEXACT, 6,
+         "a fixed limit above 1099511.627775 counts whole units: make its count whole"},
+        {"fixed 5/s capacity=6", WEIR_E_RANGE, 19,
+         "a fixed limit holds its count, and nothing else: leave the capacity out"},
+        {"fixed 5/s first=now", WEIR_E_SYNTAX, 10, "only a queue has first="},
+    };
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
+        assert_refused(&REFUSALS[i]);
+    }
+}
+
+static void test_a_sliding_limit_counts_whole_units(void **state)
+{
+    (void)state;
+    struct weir_limit limit;
+    struct weir_limit_config config = parse("sliding 1048575/s");
+    assert_int_equal(config.kind, WEIR_KIND_SLIDING);
+    assert_int_equal(weir_limit_init(&limit, &config, NULL), WEIR_OK);
+    assert_int_equal(limit.grain_micro, WEIR_UNIT);
+    assert_int_equal(limit.scale, UINT64_C(1000000000));
+    static const struct refusal REFUSALS[] = {
+        {"sliding 1048576/s", WEIR_E_INEXACT, 8,
+         "the count of a sliding limit must be a whole number, 1 to 1048575"},
+        {"sliding 1.5/s", WEIR_E_INEXACT, 8,
+         "the count of a sliding limit must be a whole number, 1 to 1048575"},
+        {"sliding 5/s capacity=4", WEIR_E_RANGE, 21,
+         "a sliding limit holds its count, and nothing else: leave the capacity out"},
+        {"sliding 5/18263d", WEIR_E_RANGE, 8,
+         "the period of a sliding limit must be at most 50 years"},
+    };
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
+        assert_refused(&REFUSALS[i]);
+    }
+}
+
 static void test_every_unit_has_its_length(void **state)
 {
     (void)state;
@@ -251,11 +315,14 @@ static void test_refusals_say_where_and_why(void **state)
         {"", WEIR_E_SYNTAX, 0, "expected the count, but the text ends"},
         {"   ", WEIR_E_SYNTAX, 3, "expected the count, but the text ends"},
         {"ten/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue stepped"},
+         "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue stepped "
+         "fixed sliding"},
         {"window 25/5s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue stepped"},
+         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue stepped "
+         "fixed sliding"},
         {"Bucket 1/s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue stepped"},
+         "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue stepped "
+         "fixed sliding"},
         {"bucket", WEIR_E_SYNTAX, 6, "expected a space and a count, but the text ends"},
         {"bucket10/s", WEIR_E_SYNTAX, 6, "expected a space and a count, not '1'"},
         {"bucket ", WEIR_E_SYNTAX, 7, "expected the count, but the text ends"},
@@ -276,7 +343,8 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/-1s", WEIR_E_SYNTAX, 3, "expected a unit: ns us ms s min h d w, not '-'"},
         {"10/0s", WEIR_E_RANGE, 3, "the period is zero"},
         {"10/S", WEIR_E_SYNTAX, 3, "unknown unit 'S'; one of ns us ms s min h d w"},
-        {"10/2month", WEIR_E_SYNTAX, 4, "unknown unit 'month'; one of ns us ms s min h d w"},
+        {"10/2month", WEIR_E_SYNTAX, 4,
+         "only a fixed limit counts by the month; one of ns us ms s min h d w"},
         {"10/s,20/min", WEIR_E_SYNTAX, 4, "expected a space or the end, not ','"},
         {"10/s\tcapacity=5", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0x09"},
         {"10/s\xff", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0xff"},
@@ -306,7 +374,7 @@ static void test_a_long_word_is_shown_in_part(void **state)
     struct refusal refusal = {
         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz 1/s", WEIR_E_SYNTAX, 0,
         "unknown kind 'abcdefghijklmnopqrstuvwxyzabcdef'; a limit starts with a count or with a"
-        " kind: bucket queue stepped"};
+        " kind: bucket queue stepped fixed sliding"};
     assert_refused(&refusal);
 }
 
@@ -461,7 +529,7 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
     for (size_t i = 0; i < 5; i++) {
         bad[i] = good;
     }
-    bad[0].kind = (enum weir_kind)(WEIR_KIND_STEPPED + 1);
+    bad[0].kind = (enum weir_kind)7;
     bad[1].first = (enum weir_first)(WEIR_FIRST_NOW + 1);
     bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_ALLOW + 1);
     bad[3].kind = WEIR_KIND_BUCKET; // which has no `first`
@@ -603,6 +671,8 @@ int main(void)
         cmocka_unit_test(test_a_rate_is_count_per_period),
         cmocka_unit_test(test_a_queue_is_read_with_its_words),
         cmocka_unit_test(test_a_stepped_limit_keeps_its_count_and_period),
+        cmocka_unit_test(test_a_fixed_limit_goes_by_the_calendar),
+        cmocka_unit_test(test_a_sliding_limit_counts_whole_units),
         cmocka_unit_test(test_every_unit_has_its_length),
         cmocka_unit_test(test_the_capacity_is_the_count_but_at_least_one),
         cmocka_unit_test(test_the_canonical_text_is_what_people_would_write),

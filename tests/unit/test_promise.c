@@ -225,6 +225,39 @@ static void a_queue_promises_what_leaves_it_too(void **state)
     assert_int_equal(promise_held_micro(&config), 11 * WEIR_UNIT);
 }
 
+static void windows_of_the_calendar_promise_by_how_many_are_met(void **state)
+{
+    (void)state;
+    const uint64_t day_ns = UINT64_C(86400000000000);
+    struct weir_limit_config config = parse("fixed 10/min");
+    amount_is(promise_bound(&config, 0), "10");
+    amount_is(promise_bound(&config, 1), "20"); // across the end of a window
+    amount_is(promise_bound(&config, UINT64_C(60000000000)), "20");
+    amount_is(promise_bound(&config, UINT64_C(60000000001)), "30");
+    amount_is(promise_drain_ns(&config, WEIR_UNIT), "60000000000");
+    config = parse("fixed 10/month");
+    assert_int_equal(promise_period_ns(&config), 31 * day_ns);
+    amount_is(promise_bound(&config, 28 * day_ns), "20");
+    amount_is(promise_bound(&config, 28 * day_ns + 1), "30"); // all of a February, and more
+    amount_is(promise_bound(&config, 59 * day_ns), "30");     // which is followed by a March
+    amount_is(promise_bound(&config, 59 * day_ns + 1), "40");
+    assert_int_equal(promise_left_micro(&config, 31 * day_ns - 1), 10 * WEIR_UNIT);
+    assert_int_equal(promise_left_micro(&config, 31 * day_ns), 0);
+    config = parse("fixed 10/2year");
+    assert_int_equal(promise_period_ns(&config), 731 * day_ns);
+}
+
+static void a_sliding_limit_promises_less_than_its_windows_hold(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("sliding 10/s");
+    amount_is(promise_bound(&config, 0), "10");
+    amount_is(promise_bound(&config, 1), "19");
+    amount_is(promise_bound(&config, 1000000000), "19");
+    amount_is(promise_drain_ns(&config, WEIR_UNIT), "1100000000");
+    amount_is(promise_drain_ns(&config, 10 * WEIR_UNIT), "2000000000");
+}
+
 static void amounts_round_both_ways(void **state)
 {
     (void)state;
@@ -249,6 +282,8 @@ int main(void)
         cmocka_unit_test(choices_differ_and_the_first_holds_a_tenth),
         cmocka_unit_test(a_capacity_for_a_latency_is_the_largest),
         cmocka_unit_test(a_queue_promises_what_leaves_it_too),
+        cmocka_unit_test(windows_of_the_calendar_promise_by_how_many_are_met),
+        cmocka_unit_test(a_sliding_limit_promises_less_than_its_windows_hold),
         cmocka_unit_test(amounts_round_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

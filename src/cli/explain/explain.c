@@ -15,10 +15,11 @@ static const uint64_t WINDOWS_NS[] = {NS_PER_S, 60 * NS_PER_S, 3600 * NS_PER_S, 
 
 static void choose_windows(struct explanation *e)
 {
-    e->windows_ns[e->window_count++] = e->config.period_ns;
+    uint64_t period_ns = promise_period_ns(&e->config);
+    e->windows_ns[e->window_count++] = period_ns;
     uint64_t interval_ns = amount_ceil(&e->interval_ns);
     for (size_t i = 0; i < sizeof WINDOWS_NS / sizeof WINDOWS_NS[0]; i++) {
-        if (WINDOWS_NS[i] > e->config.period_ns && WINDOWS_NS[i] >= interval_ns
+        if (WINDOWS_NS[i] > period_ns && WINDOWS_NS[i] >= interval_ns
             && e->window_count < WINDOW_COUNT_MAX - 1) {
             e->windows_ns[e->window_count++] = WINDOWS_NS[i];
         }
@@ -28,16 +29,33 @@ static void choose_windows(struct explanation *e)
 /* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise. */
 static void choose_strict(struct explanation *e)
 {
-    const struct plan plan = {e->config.count_micro, e->config.period_ns};
+    const struct plan plan = {e->config.count_micro, e->windows_ns[0]};
     if (e->config.count_micro % WEIR_UNIT == 0) {
         e->count = e->config.count_micro / WEIR_UNIT;
         e->strict_count = plan_choose(&plan, e->strict);
     }
 }
 
+/* "month", "3 years": of the calendar. */
+static void say_months(struct explanation *e)
+{
+    bool is_years = e->config.period_months % 12 == 0;
+    uint32_t count = e->config.period_months / (is_years ? 12 : 1);
+    const char *unit = is_years ? "year" : "month";
+    if (count == 1) {
+        (void)strcpy(e->period, unit);
+    } else {
+        (void)snprintf(e->period, sizeof e->period, "%u %ss", (unsigned)count, unit);
+    }
+}
+
 static void say_period(struct explanation *e)
 {
     char text[DURATION_TEXT_MAX];
+    if (e->config.period_months != 0) {
+        say_months(e);
+        return;
+    }
     struct weir_amount period_ns = {.numerator_low = e->config.period_ns, .denominator_low = 1};
     (void)duration_print_exact(&period_ns, text);
     (void)strcpy(e->period, strncmp(text, "1 ", 2) == 0 ? text + 2 : text);
@@ -57,7 +75,6 @@ static void explanation_init(struct explanation *e, const struct weir_limit_conf
         .config = *config,
         .written = written,
         .is_queue = config->kind == WEIR_KIND_QUEUE,
-        .is_stepped = config->kind == WEIR_KIND_STEPPED,
         .rate_per_s = promise_rate_per_s(config),
         .interval_ns = promise_drain_ns(config, WEIR_UNIT),
         .drain_ns = promise_drain_ns(config, promise_held_micro(config)),
@@ -106,6 +123,10 @@ static int choose_capacity(const struct request *request, struct weir_limit_conf
 {
     if (strstr(request->text, "capacity=") != NULL || strstr(request->text, "burst=") != NULL) {
         return usage_error(request->command, "--max-latency chooses the capacity: leave it out");
+    }
+    if (config->kind == WEIR_KIND_FIXED || config->kind == WEIR_KIND_SLIDING) {
+        return usage_error(request->command,
+                           "--max-latency chooses a capacity: this kind holds its count");
     }
     config->capacity_micro = plan_capacity(config, request->max_latency_ns);
     if (config->capacity_micro < WEIR_UNIT) {

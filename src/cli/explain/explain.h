@@ -26,10 +26,10 @@ struct explanation {
     const char *written; // as the command line has it
     char canonical[WEIR_LIMIT_TEXT_MAX];
     char period[DURATION_TEXT_MAX]; // "30 d"; "s" for 1 s, as in "10 per s"
-    bool is_queue, is_stepped;
+    bool is_queue;
     uint64_t max_latency_ns; // what the capacity was made for, or 0
     struct weir_amount rate_per_s, interval_ns, drain_ns, delay_max_ns;
-    uint64_t windows_ns[WINDOW_COUNT_MAX];
+    uint64_t windows_ns[WINDOW_COUNT_MAX]; // the first is the limit's own period
     size_t window_count;
     uint64_t count; // whole units per period, 0 if they are not whole
     struct plan_choice strict[PLAN_CHOICE_MAX];

@@ -14,6 +14,8 @@ static const char *kind_word(enum weir_kind kind)
     case WEIR_KIND_BUCKET: return "bucket";
     case WEIR_KIND_QUEUE: return "queue";
     case WEIR_KIND_STEPPED: return "stepped";
+    case WEIR_KIND_FIXED: return "fixed";
+    case WEIR_KIND_SLIDING: return "sliding";
     }
     return "unknown";
 }
@@ -51,7 +53,7 @@ static json_t *json_strict(const struct explanation *e)
         const struct weir_limit_config *config = &e->strict[i].config;
         json_array_append_new(choices, json_pack("{ss sI sI sI}", "limit", limit_text(config, text),
                                                  "at_most", (json_int_t)e->count, "window_ns",
-                                                 (json_int_t)e->config.period_ns, "burst",
+                                                 (json_int_t)e->windows_ns[0], "burst",
                                                  (json_int_t)(config->capacity_micro / WEIR_UNIT)));
     }
     return choices;
@@ -74,6 +76,9 @@ int explain_in_json(const struct command *command, const struct explanation *e)
         json_object_set_new(root, "first",
                             json_string(e->config.first == WEIR_FIRST_NOW ? "now" : "interval"));
         json_object_set_new(root, "delay_max_ns", json_amount(&e->delay_max_ns));
+    }
+    if (root != NULL && e->config.period_months != 0) {
+        json_object_set_new(root, "period_months", json_integer(e->config.period_months));
     }
     if (root != NULL && e->max_latency_ns > 0) {
         json_object_set_new(root, "max_latency_ns", json_integer((json_int_t)e->max_latency_ns));

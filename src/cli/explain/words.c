@@ -30,25 +30,37 @@ static void say_bound(const struct explanation *e, const struct weir_amount *amo
     }
 }
 
-/* The formula of the bound. */
-static void say_stepped_bound(const struct explanation *e)
+/* The formula of the bound, where it goes by whole periods. */
+static void say_bound_by_periods(const struct explanation *e)
 {
     char count[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
     char period[DURATION_TEXT_MAX];
-    (void)printf("  guarantees  in any window of T, both its ends included, at most"
-                 " %s + %s for each %s begun:\n",
-                 print_micro(e->config.capacity_micro, capacity),
-                 print_micro(e->config.count_micro, count),
-                 window_text(e->config.period_ns, period));
+    (void)print_micro(e->config.count_micro, count);
+    (void)printf("  guarantees  in any window of T, both its ends included, ");
+    switch (e->config.kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED:
+        (void)printf("at most %s + %s for each %s begun:\n",
+                     print_micro(e->config.capacity_micro, capacity), count,
+                     window_text(e->config.period_ns, period));
+        break;
+    case WEIR_KIND_FIXED:
+        (void)printf("at most %s for each %s it meets:\n", count, e->period);
+        break;
+    case WEIR_KIND_SLIDING:
+        (void)printf("less than %s for each of its windows that one meets:\n", count);
+        break;
+    }
 }
 
 static void say_bound_formula(const struct explanation *e)
 {
     char count[MICRO_TEXT_MAX];
     char held[MICRO_TEXT_MAX];
-    if (e->is_stepped) {
-        say_stepped_bound(e);
+    if (!e->is_queue && e->config.kind != WEIR_KIND_BUCKET) {
+        say_bound_by_periods(e);
         return;
     }
     (void)printf("  guarantees  in any window of T, both its ends included, %sat most"
@@ -111,10 +123,17 @@ static const char *picture_time(const struct explanation *e, unsigned row,
 /* The level in a row of the picture, in millionths of an eighth. */
 static uint64_t picture_level(const struct explanation *e, unsigned row)
 {
-    if (e->is_stepped) {
-        return promise_left_micro(&e->config, picture_ns(e, row)) * PICTURE_ROWS;
+    uint64_t held_micro = promise_held_micro(&e->config);
+    switch (e->config.kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED:
+    case WEIR_KIND_FIXED: return promise_left_micro(&e->config, picture_ns(e, row)) * PICTURE_ROWS;
+    case WEIR_KIND_SLIDING: // all of it for the first half, then evenly
+        return row < PICTURE_ROWS / 2 ? held_micro * PICTURE_ROWS
+                                      : held_micro * 2 * (PICTURE_ROWS - row);
     }
-    return promise_held_micro(&e->config) * (PICTURE_ROWS - row);
+    return held_micro * (PICTURE_ROWS - row);
 }
 
 /* A full bucket that nobody adds to, in eighths of the time that it takes. */
@@ -144,8 +163,7 @@ static void say_no_strict(const struct explanation *e)
     char window[DURATION_TEXT_MAX];
     char count[MICRO_TEXT_MAX];
     (void)printf("\n  Never more than %s in any %s, whenever that begins: no limit is suggested,\n",
-                 print_micro(e->config.count_micro, count),
-                 window_text(e->config.period_ns, window));
+                 print_micro(e->config.count_micro, count), window_text(e->windows_ns[0], window));
     if (e->count == 0) {
         (void)puts("  since that is no whole number; try the same rate over a longer period.");
     } else if (e->count == 1) {
@@ -164,7 +182,7 @@ static void say_strict(const struct explanation *e)
         return;
     }
     (void)printf("\n  Never more than %" PRIu64 " in any %s, whenever that begins:\n\n", e->count,
-                 window_text(e->config.period_ns, window));
+                 window_text(e->windows_ns[0], window));
     for (size_t i = 0; i < e->strict_count; i++) {
         char text[WEIR_LIMIT_TEXT_MAX];
         (void)printf("      %-24s %s\n", limit_text(&e->strict[i].config, text), e->strict[i].why);
@@ -222,7 +240,7 @@ static void say_sizing(const struct explanation *e)
     (void)print_micro(e->config.count_micro, count);
     (void)print_micro(e->config.capacity_micro, capacity);
     (void)window_text(e->max_latency_ns, latency);
-    if (e->is_stepped) {
+    if (e->config.kind == WEIR_KIND_STEPPED) {
         char period[DURATION_TEXT_MAX];
         (void)printf("  sized for   %s: %s for each whole %s = %s\n", latency, count,
                      window_text(e->config.period_ns, period), capacity);
@@ -232,22 +250,39 @@ static void say_sizing(const struct explanation *e)
     }
 }
 
-static void say_rate(const struct explanation *e)
+/* How it drains, and how fast. */
+static void say_draining(const struct explanation *e)
 {
     char count[MICRO_TEXT_MAX];
     char interval[SPAN_TEXT_MAX];
-    char rate[WEIR_AMOUNT_TEXT_MAX];
+    char period[DURATION_TEXT_MAX];
     (void)print_micro(e->config.count_micro, count);
-    print_span(&e->interval_ns, interval);
-    (void)weir_amount_print(&e->rate_per_s, rate);
-    if (e->is_stepped) {
-        char period[DURATION_TEXT_MAX];
-        (void)printf("  drains      %s at the end of every %s since its first charge", count,
-                     window_text(e->config.period_ns, period));
-    } else {
+    switch (e->config.kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE:
+        print_span(&e->interval_ns, interval);
         (void)printf("  %-11s %s per %s: one every %s", e->is_queue ? "lets out" : "drains", count,
                      e->period, interval);
+        break;
+    case WEIR_KIND_STEPPED:
+        (void)printf("  drains      %s at the end of every %s since its first charge", count,
+                     window_text(e->config.period_ns, period));
+        break;
+    case WEIR_KIND_FIXED:
+        (void)printf("  lets pass   %s in each %s of the calendar, in UTC", count, e->period);
+        break;
+    case WEIR_KIND_SLIDING:
+        (void)printf("  lets pass   %s per %s, counted in two windows of which the former fades",
+                     count, e->period);
+        break;
     }
+}
+
+static void say_rate(const struct explanation *e)
+{
+    char rate[WEIR_AMOUNT_TEXT_MAX];
+    (void)weir_amount_print(&e->rate_per_s, rate);
+    say_draining(e);
     bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
     (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
 }
@@ -277,7 +312,10 @@ int explain_in_words(const struct explanation *e)
         (void)printf("  holds       %s: so many pass at one instant, when the bucket is empty\n",
                      capacity);
     }
-    (void)printf("  empties     in %s, from full\n", drain);
+    (void)printf(e->config.kind == WEIR_KIND_FIXED
+                     ? "  empties     when its window ends, after at most %s\n"
+                     : "  empties     in %s, from full\n",
+                 drain);
     say_waits(e);
     say_windows(e);
     (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_query.h"
 #include "protocol/secret.h"
@@ -166,6 +167,10 @@ static void ask(struct http1_batch *batch, struct service *service, struct http1
                         &error)
         != WEIR_OK) {
         http1_task_fail(task, 400, "the limit, byte %zu: %s", error.offset, error.message);
+        return;
+    }
+    if (!limit_counts(&batch->rules[question].limit, task->cost_micro)) {
+        http1_task_fail(task, 400, "the cost: " LIMIT_COUNTS_WHOLE);
         return;
     }
     bool has_detail = task->operation > WEIR_CAN_TAKE;

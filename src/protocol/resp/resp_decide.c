@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/bucket_math.h"
 #include "protocol/resp/resp_session.h"
 
 /* Where the rule of the next limit goes. It counts once rule_count is raised. */
@@ -210,13 +211,24 @@ bool resp_is_wait(const struct resp_command *command)
     return false;
 }
 
+/* Under the last rule. */
+static bool check_cost(struct resp_call *call, uint64_t cost_micro)
+{
+    const struct resp_batch *batch = call->batch;
+    if (limit_counts(&batch->rules[batch->rule_count - 1].limit, cost_micro)) {
+        return true;
+    }
+    resp_fail(call, "ERR invalid cost: " LIMIT_COUNTS_WHOLE);
+    return false;
+}
+
 static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
                           enum resp_answer answer)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     if (check_key(call, key) && read_limit(call, resp_arg(call, 2))
-        && read_terms(call, false, &terms)) {
+        && read_terms(call, false, &terms) && check_cost(call, terms.cost_micro)) {
         ask(call, operation, key, terms.cost_micro, answer);
     }
 }
@@ -243,7 +255,7 @@ void resp_take(struct resp_call *call)
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     if (!check_key(call, key) || !read_limit(call, resp_arg(call, 2))
-        || !read_terms(call, true, &terms)) {
+        || !read_terms(call, true, &terms) || !check_cost(call, terms.cost_micro)) {
         return;
     }
     const char *why_not = terms.wait_ns > 0 ? call->service->ops->why_no_wait(call->service) : NULL;

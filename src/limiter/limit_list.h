@@ -11,11 +11,10 @@
 
 #include <stddef.h>
 
-#include "weir/limit.h"
-#include "weir/status.h"
+#include "weir/limiter.h"
 
 enum {
-    LIMIT_LIST_COUNT_MAX = 16,
+    LIMIT_LIST_COUNT_MAX = WEIR_TOGETHER_MAX,
     LIMIT_LIST_TEXT_MAX = LIMIT_LIST_COUNT_MAX * (WEIR_LIMIT_TEXT_MAX + 2), // ", " behind each
 };
 

@@ -83,6 +83,49 @@ static char *put_show(char *to, int version, const struct weir_decision *decisio
     return put_amount(to, &detail->amount);
 }
 
+/* What all limits together decided. */
+static struct weir_decision whole_of(const struct resp_batch *batch, size_t i, int *binding)
+{
+    return weir_decision_of_all(&batch->decisions[i], batch->questions[i].count, binding);
+}
+
+static char *put_limit(char *to, int version, const struct weir_decision *decision)
+{
+    to = put_header(to, version, 3);
+    to = PUT_NAME(to, version, "capacity");
+    to = resp_put_integer(to, (int64_t)decision->capacity);
+    to = PUT_NAME(to, version, "remaining");
+    to = resp_put_integer(to, (int64_t)decision->remaining);
+    to = PUT_NAME(to, version, "reset_after_ns");
+    return resp_put_integer(to, decision->reset_after_ns);
+}
+
+static char *put_array_header(char *to, unsigned count)
+{
+    *to++ = '*';
+    to = resp_put_digits(to, count);
+    return resp_put_text(to, "\r\n", 2);
+}
+
+/* In RESP2 the limits follow one by one; in RESP3 they are one array. */
+static char *put_together(char *to, const struct resp_batch *batch, size_t i)
+{
+    int binding;
+    int version = batch->questions[i].version;
+    unsigned count = batch->questions[i].count;
+    struct weir_decision whole = whole_of(batch, i, &binding);
+    to = version == 3 ? put_header(to, 3, 8) : put_array_header(to, 7 + count);
+    to = put_decision(to, version, &whole);
+    to = PUT_NAME(to, version, "binding");
+    to = resp_put_integer(to, binding);
+    to = PUT_NAME(to, version, "limits");
+    to = version == 3 ? put_array_header(to, count) : to;
+    for (unsigned limit = 0; limit < count; limit++) {
+        to = put_limit(to, version, &batch->decisions[i + limit]);
+    }
+    return to;
+}
+
 static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
 {
     const struct resp_question *question = &batch->questions[i];
@@ -95,6 +138,7 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
     case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
     case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
+    case RESP_ANSWER_TOGETHER: return put_together(to, batch, i);
     }
     return to;
 }
@@ -113,8 +157,11 @@ void resp_answer_wait(const struct resp_session *session, struct service *servic
 static void count_decisions(struct counters *counters, const struct resp_batch *batch)
 {
     uint64_t counts[VERDICT_COUNT] = {0};
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->questions[i].answer != RESP_ANSWER_RESET) {
+    for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
+        int unused;
+        if (batch->questions[i].answer == RESP_ANSWER_TOGETHER) {
+            counts[whole_of(batch, i, &unused).verdict]++;
+        } else if (batch->questions[i].answer != RESP_ANSWER_RESET) {
             bool is_beyond = batch->questions[i].is_beyond;
             counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;
         }
@@ -138,7 +185,7 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
     char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
     if (start != NULL) {
         char *to = start;
-        for (size_t i = 0; i < batch->count; i++) {
+        for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
             to = put_answer(to, batch, i);
         }
         output->length += (size_t)(to - start);

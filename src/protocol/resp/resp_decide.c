@@ -3,27 +3,36 @@
  * The commands that ask for a decision: CL.THROTTLE and the WEIR family. A command becomes a question
  * in the batch, which resp_answer.c decides and answers. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/bucket_math.h"
+#include "limiter/together.h"
 #include "protocol/resp/resp_session.h"
 
-/* Where the rule of the next limit goes. It counts once rule_count is raised. */
+/* Where the rules of the next limit go. They count once rule_count is raised. */
 static struct weir_rule *next_rule(struct resp_batch *batch)
 {
-    assert(batch->count < RESP_BATCH_COUNT_MAX && batch->rule_count <= batch->count);
+    assert(batch->count < RESP_BATCH_COUNT_MAX);
+    assert(batch->rule_count + LIMIT_LIST_COUNT_MAX <= RESP_RULE_ROOM);
     return &batch->rules[batch->rule_count];
 }
 
+static const struct weir_rule *last_rule(const struct resp_batch *batch)
+{
+    return &batch->rules[batch->rule_count - 1];
+}
+
 /* Adds a question about a key, under the last rule. */
-static void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
-                uint64_t cost_micro, enum resp_answer answer)
+static inline void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
+                       uint64_t cost_micro, enum resp_answer answer)
 {
     struct resp_batch *batch = call->batch;
     size_t i = batch->count++;
-    batch->questions[i] = (struct resp_question){answer, call->session->version, false};
+    batch->questions[i] =
+        (struct resp_question){.answer = answer, .version = call->session->version, .count = 1};
     batch->requests[i] = (struct weir_request){
-        .rule = &batch->rules[batch->rule_count - 1],
+        .rule = last_rule(batch),
         .key = key.at,
         .key_len = key.length,
         .cost_micro = cost_micro,
@@ -85,6 +94,7 @@ static bool find_throttle_rule(struct resp_call *call, const struct resp_throttl
         fail_throttle(call, error.message);
     } else {
         batch->rule_count++;
+        batch->limit_count = 1;
         batch->limit_text.length = 0;
         batch->throttle = *numbers;
         return true;
@@ -99,14 +109,9 @@ static void ask_throttle(struct resp_call *call, int64_t quantity)
     uint64_t units = quantity < 0 ? 0 - (uint64_t)quantity : (uint64_t)quantity;
     bool is_beyond = units > WEIR_UNITS_MAX;
     uint64_t cost_micro = is_beyond ? WEIR_COST_MAX : units * WEIR_UNIT;
-    if (quantity < 0) {
-        ask(call, WEIR_REFUND, key, cost_micro, RESP_ANSWER_THROTTLE);
-    } else if (is_beyond) {
-        ask(call, WEIR_SHOW, key, 0, RESP_ANSWER_THROTTLE);
-        call->batch->questions[call->batch->count - 1].is_beyond = true;
-    } else {
-        ask(call, WEIR_TAKE, key, cost_micro, RESP_ANSWER_THROTTLE);
-    }
+    enum weir_operation operation = quantity < 0 ? WEIR_REFUND : is_beyond ? WEIR_SHOW : WEIR_TAKE;
+    ask(call, operation, key, cost_micro, RESP_ANSWER_THROTTLE);
+    call->batch->questions[call->batch->count - 1].is_beyond = operation == WEIR_SHOW;
 }
 
 void resp_throttle(struct resp_call *call)
@@ -128,23 +133,42 @@ void resp_throttle(struct resp_call *call)
 
 /* WEIR.X key limit [COST c]. */
 
-/* Sees to it that the last rule is the one of this text. */
-static bool read_limit(struct resp_call *call, struct bytes text)
+/* Sees to it that the last rules are those of this text, and says how many there are: several of a
+ * list. 0 after a failure. `pair` is where the text stands in WEIR.TAKEALL, from 1; 0: elsewhere. */
+static size_t read_limits(struct resp_call *call, struct bytes text, size_t pair)
 {
     struct resp_batch *batch = call->batch;
     struct weir_error error;
+    size_t count;
     if (batch->rule_count > 0 && text.length > 0 && batch->limit_text.length == text.length
         && memcmp(batch->limit_text.at, text.at, text.length) == 0) {
-        return true;
+        return batch->limit_count;
     }
-    if (rule_cache_text(call->service->rules, next_rule(batch), text.at, text.length, &error)
+    if (rule_cache_list(call->service->rules, next_rule(batch), &count, text.at, text.length,
+                        &error)
         != WEIR_OK) {
-        resp_fail(call, "ERR invalid limit at byte %zu: %s", error.offset, error.message);
-        return false;
+        char which[32] = "";
+        if (pair > 0) {
+            (void)snprintf(which, sizeof which, " of pair %zu", pair);
+        }
+        resp_fail(call, "ERR invalid limit%s at byte %zu: %s", which, error.offset, error.message);
+        return 0;
     }
-    batch->rule_count++;
+    batch->rule_count += count;
+    batch->limit_count = count;
     batch->limit_text = text;
-    return true;
+    return count;
+}
+
+/* The same where there may be only one. */
+static bool read_limit(struct resp_call *call, struct bytes text)
+{
+    size_t count = read_limits(call, text, 0);
+    if (count > 1) {
+        resp_fail(call, "ERR several limits: only WEIR.TAKE and WEIR.CANTAKE take a list, and "
+                        "WEIR.TAKEALL does with several keys");
+    }
+    return count == 1;
 }
 
 /* What may follow the limit. */
@@ -175,13 +199,14 @@ static bool read_wait(struct resp_call *call, struct bytes text, uint64_t *wait_
     return true;
 }
 
-/* Reads what follows the limit: COST and a number, and where `may_wait` WAIT and a number, in any order. */
-static bool read_terms(struct resp_call *call, bool may_wait, struct terms *terms)
+/* Reads what follows the limit, from argument `first` on: COST and a number, and where `may_wait`
+ * WAIT and a number, in any order. */
+static bool read_terms(struct resp_call *call, size_t first, bool may_wait, struct terms *terms)
 {
     bool has_cost = false;
     bool has_wait = false;
     *terms = (struct terms){.cost_micro = WEIR_UNIT};
-    for (size_t i = 3; i < call->command->arg_count; i += 2) {
+    for (size_t i = first; i < call->command->arg_count; i += 2) {
         bool is_cost = resp_word_is(resp_arg(call, i), "cost") && !has_cost;
         bool is_wait = may_wait && resp_word_is(resp_arg(call, i), "wait") && !has_wait;
         if ((!is_cost && !is_wait) || i + 1 == call->command->arg_count) {
@@ -201,25 +226,97 @@ static bool read_terms(struct resp_call *call, bool may_wait, struct terms *term
     return true;
 }
 
+/* How many pairs WEIR.TAKEALL says that follow; 0 if it says nothing sensible. */
+static size_t read_pair_count(const struct resp_command *command)
+{
+    int64_t count;
+    bool is_count =
+        resp_read_integer(command->args[1], &count) && count >= 1 && count <= LIMIT_LIST_COUNT_MAX;
+    return is_count ? (size_t)count : 0;
+}
+
 bool resp_is_wait(const struct resp_command *command)
 {
-    for (size_t i = 3; i < command->arg_count; i += 2) {
+    size_t first = 3;
+    if (resp_word_is(command->args[0], "weir.takeall")) {
+        first = 2 + 2 * read_pair_count(command);
+    } else if (!resp_word_is(command->args[0], "weir.take")) {
+        return false;
+    }
+    for (size_t i = first; i < command->arg_count; i += 2) {
         if (resp_word_is(command->args[i], "wait")) {
-            return resp_word_is(command->args[0], "weir.take");
+            return true;
         }
     }
     return false;
 }
 
-/* Under the last rule. */
-static bool check_cost(struct resp_call *call, uint64_t cost_micro)
+/* `number` is that of the limit, where it is one of several; otherwise 0. */
+static bool check_cost(struct resp_call *call, const struct weir_rule *rule, uint64_t cost_micro,
+                       size_t number)
 {
-    const struct resp_batch *batch = call->batch;
-    if (limit_counts(&batch->rules[batch->rule_count - 1].limit, cost_micro)) {
+    if (limit_counts(&rule->limit, cost_micro)) {
         return true;
     }
-    resp_fail(call, "ERR invalid cost: " LIMIT_COUNTS_WHOLE);
+    char which[32] = "";
+    if (number > 0) {
+        (void)snprintf(which, sizeof which, "limit %zu: ", number);
+    }
+    resp_fail(call, "ERR invalid cost: %s" LIMIT_COUNTS_WHOLE, which);
     return false;
+}
+
+/* Several limits at once: their requests gather behind those that count, and join them when
+ * everything about the command is right. */
+struct run {
+    size_t count;
+    enum weir_operation operation;
+};
+
+/* Adds a key under each of the last `count` rules. There is room for as many as may be together. */
+static void add_to_run(struct resp_call *call, struct run *run, struct bytes key, size_t count)
+{
+    struct resp_batch *batch = call->batch;
+    assert(run->count + count <= LIMIT_LIST_COUNT_MAX && count <= batch->rule_count);
+    for (size_t i = 0; i < count; i++) {
+        batch->requests[batch->count + run->count++] = (struct weir_request){
+            .rule = &batch->rules[batch->rule_count - count + i],
+            .key = key.at,
+            .key_len = key.length,
+            .operation = run->operation,
+        };
+    }
+}
+
+/* Adds the question: all of the run, or nothing. */
+static void ask_run(struct resp_call *call, const struct run *run, const struct terms *terms)
+{
+    struct resp_batch *batch = call->batch;
+    struct weir_request *requests = &batch->requests[batch->count];
+    if (terms->wait_ns > 0) {
+        resp_fail(call, "ERR WAIT: a take under several limits cannot wait");
+        return;
+    }
+    for (size_t i = 0; i < run->count; i++) {
+        if (!check_cost(call, requests[i].rule, terms->cost_micro, run->count > 1 ? i + 1 : 0)) {
+            return;
+        }
+        requests[i].cost_micro = terms->cost_micro;
+        requests[i].and_next = i + 1 < run->count;
+    }
+    batch->questions[batch->count] = (struct resp_question){.answer = RESP_ANSWER_TOGETHER,
+                                                            .version = call->session->version,
+                                                            .count = (uint8_t)run->count};
+    batch->count += run->count;
+}
+
+/* The same for one key and the last `count` rules, which are a list's. */
+static void ask_list(struct resp_call *call, enum weir_operation operation, struct bytes key,
+                     size_t count, const struct terms *terms)
+{
+    struct run run = {.operation = operation};
+    add_to_run(call, &run, key, count);
+    ask_run(call, &run, terms);
 }
 
 static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
@@ -228,7 +325,8 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     if (check_key(call, key) && read_limit(call, resp_arg(call, 2))
-        && read_terms(call, false, &terms) && check_cost(call, terms.cost_micro)) {
+        && read_terms(call, 3, false, &terms)
+        && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         ask(call, operation, key, terms.cost_micro, answer);
     }
 }
@@ -254,8 +352,15 @@ void resp_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    if (!check_key(call, key) || !read_limit(call, resp_arg(call, 2))
-        || !read_terms(call, true, &terms) || !check_cost(call, terms.cost_micro)) {
+    size_t count = check_key(call, key) ? read_limits(call, resp_arg(call, 2), 0) : 0;
+    if (count == 0 || !read_terms(call, 3, true, &terms)) {
+        return;
+    }
+    if (count > 1) {
+        ask_list(call, WEIR_TAKE, key, count, &terms);
+        return;
+    }
+    if (!check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         return;
     }
     const char *why_not = terms.wait_ns > 0 ? call->service->ops->why_no_wait(call->service) : NULL;
@@ -268,9 +373,70 @@ void resp_take(struct resp_call *call)
     }
 }
 
+/* Reads the pairs of WEIR.TAKEALL, each a key and its limit, or a list of them. */
+static bool read_pairs(struct resp_call *call, size_t pair_count, struct run *run)
+{
+    for (size_t pair = 1; pair <= pair_count; pair++) {
+        struct bytes key = resp_arg(call, 2 * pair);
+        size_t count =
+            check_key(call, key) ? read_limits(call, resp_arg(call, 2 * pair + 1), pair) : 0;
+        if (count == 0) {
+            return false;
+        }
+        if (count > LIMIT_LIST_COUNT_MAX - run->count) {
+            resp_fail(call, "ERR too many limits: pair %zu brings more than %d together", pair,
+                      (int)LIMIT_LIST_COUNT_MAX);
+            return false;
+        }
+        add_to_run(call, run, key, count);
+    }
+    return true;
+}
+
+/* False, and an error is written, where two of the run are one bucket. */
+static bool check_distinct(struct resp_call *call, const struct run *run)
+{
+    size_t later;
+    size_t earlier;
+    const struct resp_batch *batch = call->batch;
+    if (!together_find_twice(&batch->requests[batch->count], run->count, &later, &earlier)) {
+        return true;
+    }
+    resp_fail(call, "ERR invalid limits: limit %zu is limit %zu again, the same bucket twice",
+              later + 1, earlier + 1);
+    return false;
+}
+
+void resp_take_all(struct resp_call *call)
+{
+    struct run run = {.operation = WEIR_TAKE};
+    struct terms terms;
+    size_t pair_count = read_pair_count(call->command);
+    if (pair_count == 0 || call->command->arg_count < 2 + 2 * pair_count) {
+        resp_fail(call,
+                  "ERR syntax error: WEIR.TAKEALL n is followed by n pairs of a key and its "
+                  "limit, 1 to %d",
+                  (int)LIMIT_LIST_COUNT_MAX);
+    } else if (read_pairs(call, pair_count, &run)
+               && read_terms(call, 2 + 2 * pair_count, true, &terms)
+               && check_distinct(call, &run)) {
+        ask_run(call, &run, &terms);
+    }
+}
+
 void resp_can_take(struct resp_call *call)
 {
-    ask_with_cost(call, WEIR_CAN_TAKE, RESP_ANSWER_DECISION);
+    struct bytes key = resp_arg(call, 1);
+    struct terms terms;
+    size_t count = check_key(call, key) ? read_limits(call, resp_arg(call, 2), 0) : 0;
+    if (count == 0 || !read_terms(call, 3, false, &terms)) {
+        return;
+    }
+    if (count > 1) {
+        ask_list(call, WEIR_CAN_TAKE, key, count, &terms);
+    } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
+        ask(call, WEIR_CAN_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+    }
 }
 
 void resp_fill(struct resp_call *call)

@@ -18,6 +18,7 @@ _Static_assert(RESP_BULK_BYTES_MAX >= WEIR_KEY_BYTES_MAX, "every key can be said
 static const struct resp_handler QUESTION_HANDLERS[] = {
     {"cl.throttle", -1, false, resp_throttle}, // counts its arguments itself
     {"weir.take", -3, false, resp_take},
+    {"weir.takeall", -4, false, resp_take_all},
     {"weir.cantake", -3, false, resp_can_take},
     {"weir.peek", -3, false, resp_can_take}, // the word that people look for
     {"weir.fill", -3, false, resp_fill},
@@ -235,7 +236,7 @@ static void call_handler(struct resp_call *call, const struct resp_handler *hand
     }
     handler->handle(call);
     /* An inline command's arguments live in the memory that the next one overwrites. */
-    if (call->command->is_inline || call->batch->count == RESP_BATCH_COUNT_MAX) {
+    if (call->command->is_inline || call->batch->count >= RESP_BATCH_COUNT_MAX) {
         resp_flush(call->batch, call->service, call->output);
     }
 }

@@ -100,6 +100,9 @@ static struct key_places places_of(const struct resp_handler *handler)
             return (struct key_places){1, -1, 1};
         }
     }
+    if (strcmp(handler->name, "weir.takeall") == 0) { // at least; how many there are it says itself
+        return (struct key_places){2, 2, 1};
+    }
     bool has_key =
         strncmp(handler->name, "weir.", 5) == 0 && strcmp(handler->name, "weir.clock") != 0;
     for (size_t i = 0; i < sizeof ONE_KEY / sizeof ONE_KEY[0]; i++) {

@@ -5,12 +5,18 @@
 #ifndef WEIR_PROTOCOL_RESP_RESP_SESSION_H
 #define WEIR_PROTOCOL_RESP_RESP_SESSION_H
 
+#include "limiter/limit_list.h"
 #include "protocol/engine.h"
 #include "protocol/resp/resp_parse.h"
 #include "protocol/resp/resp_write.h"
 
 enum {
-    RESP_BATCH_COUNT_MAX = 64,   // decisions that are made together
+    RESP_BATCH_COUNT_MAX = 64, // from so many decisions on a batch is full
+    /* The last question may bring as many decisions as there may be limits in one; and while it is
+     * read, nearly twice as many limits. */
+    RESP_BATCH_ROOM = RESP_BATCH_COUNT_MAX - 1 + LIMIT_LIST_COUNT_MAX,
+    RESP_RULE_ROOM = RESP_BATCH_ROOM + LIMIT_LIST_COUNT_MAX,
+
     RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
     RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
     RESP_DATABASE_COUNT = 16,    // SELECT: as Redis has unless told otherwise; all are the same
@@ -21,6 +27,11 @@ enum {
     /* The longest answer to a question: WEIR.FILL as a map, an amount among its values. */
     RESP_ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX,
 };
+
+/* Of several limits there is room for as many answers: one is more than enough for what is said of
+ * each limit, and for what is said of all together. */
+_Static_assert(RESP_ANSWER_BYTES_MAX >= 2 * (128 + 4 * RESP_INTEGER_BYTES_MAX),
+               "a take under several limits has room for its answer");
 
 struct resp_transaction;
 
@@ -46,12 +57,14 @@ enum resp_answer {
     RESP_ANSWER_FILL,     // and spill, full
     RESP_ANSWER_SHOW,     // and level
     RESP_ANSWER_RESET,    // one integer
+    RESP_ANSWER_TOGETHER, // six values, the binding limit, and three for each limit
 };
 
-/* What is known of a question beside the request itself. */
+/* What is known of a question beside the requests themselves. */
 struct resp_question {
     enum resp_answer answer;
     uint8_t version;
+    uint8_t count;  // of its requests: 1, or more under several limits
     bool is_beyond; // CL.THROTTLE asked for more than any cost can say: it never fits
 };
 
@@ -61,17 +74,18 @@ struct resp_throttle_numbers {
 };
 
 /* A worker's working memory. Questions gather here until the batch is full, another command comes
- * or the input ends. */
+ * or the input ends. A question stands where its first request does. */
 struct resp_batch {
-    size_t count;
-    size_t rule_count;                     // questions in a row under one limit share their rule
-    struct bytes limit_text;               // what rules[rule_count - 1] was made from: this,
+    size_t count;                          // requests
+    size_t rule_count;                     // questions in a row under one text share their rules
+    size_t limit_count;                    // how many of them are the last text's
+    struct bytes limit_text;               // what these last rules were made from: this,
     struct resp_throttle_numbers throttle; // or, where that has no bytes, these
-    struct weir_request requests[RESP_BATCH_COUNT_MAX];
-    struct weir_decision decisions[RESP_BATCH_COUNT_MAX];
-    struct weir_detail details[RESP_BATCH_COUNT_MAX];
-    struct resp_question questions[RESP_BATCH_COUNT_MAX];
-    struct weir_rule rules[RESP_BATCH_COUNT_MAX];
+    struct weir_request requests[RESP_BATCH_ROOM];
+    struct weir_decision decisions[RESP_BATCH_ROOM];
+    struct weir_detail details[RESP_BATCH_ROOM];
+    struct resp_question questions[RESP_BATCH_ROOM];
+    struct weir_rule rules[RESP_RULE_ROOM];
     struct resp_command command;
 };
 
@@ -100,6 +114,7 @@ struct resp_handler {
 /* The commands that ask for a decision. Each adds a question to the batch, or writes an error. */
 void resp_throttle(struct resp_call *call);
 void resp_take(struct resp_call *call);
+void resp_take_all(struct resp_call *call);
 void resp_can_take(struct resp_call *call);
 void resp_fill(struct resp_call *call);
 void resp_refund(struct resp_call *call);

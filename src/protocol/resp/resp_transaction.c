@@ -25,11 +25,11 @@ struct resp_transaction {
 };
 
 /* A transaction of questions never waits in the middle for its answers to be sent, so all of it has
- * one reading of the clock. */
+ * one reading of the clock; unless hundreds of them are under many limits each. */
 enum { PAUSE_BYTES = 1024 * 1024 };
 _Static_assert(ENGINE_OUTPUT_BYTES_PLENTY + RESP_TRANSACTION_COUNT_MAX * RESP_ANSWER_BYTES_MAX
                    < PAUSE_BYTES,
-               "the answers to questions alone never pause EXEC");
+               "the answers to questions of one limit never pause EXEC");
 _Static_assert(RESP_TRANSACTION_COUNT_MAX == 1024 && RESP_TRANSACTION_BYTES_MAX == 131072,
                "as the error in resp_transaction_queue() says");
 

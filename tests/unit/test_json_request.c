@@ -16,17 +16,23 @@
 #include "protocol/json/json_request.h"
 #include "protocol/json/json_text.h"
 
-static char room[WEIR_KEY_BYTES_MAX + WEIR_LIMIT_TEXT_MAX];
+static char room[PARSER_CASE_BYTES_MAX];
 static char error[JSON_ERROR_TEXT_MAX];
 
 /* Reads from memory that ends where nobody may look. */
-static enum json_result read_bytes(struct json_question *question, const char *body, size_t length)
+static enum json_result read_form(struct json_question *question, enum json_form form,
+                                  const char *body, size_t length)
 {
     char *copy = parser_case_memory() + PARSER_CASE_BYTES_MAX - length;
     size_t used;
     memcpy(copy, body, length);
     error[0] = '\0';
-    return json_question_read(question, (struct bytes){copy, length}, room, &used, error);
+    return json_question_read(question, form, (struct bytes){copy, length}, room, &used, error);
+}
+
+static enum json_result read_bytes(struct json_question *question, const char *body, size_t length)
+{
+    return read_form(question, JSON_ONE_KEY, body, length);
 }
 
 static enum json_result read_text(struct json_question *question, const char *body)
@@ -40,10 +46,10 @@ static void assert_good(const char *body, const char *key, const char *limit, ui
     if (read_text(&question, body) != JSON_OK) {
         fail_msg("%s: %s", body, error);
     }
-    assert_int_equal(question.key.length, strlen(key));
-    assert_memory_equal(question.key.at, key, strlen(key));
-    assert_int_equal(question.limit.length, strlen(limit));
-    assert_memory_equal(question.limit.at, limit, strlen(limit));
+    assert_int_equal(question.pairs[0].key.length, strlen(key));
+    assert_memory_equal(question.pairs[0].key.at, key, strlen(key));
+    assert_int_equal(question.pairs[0].limit.length, strlen(limit));
+    assert_memory_equal(question.pairs[0].limit.at, limit, strlen(limit));
     assert_int_equal(question.cost_micro, cost_micro);
 }
 
@@ -145,13 +151,105 @@ static void test_refuses_what_is_no_question(void **state)
     assert_bad("{'key':'a'}", "line 1, column ");
 }
 
+static void test_an_array_of_limits_is_a_list(void **state)
+{
+    (void)state;
+    assert_good("{\"key\":\"a\",\"limit\":[\"10/s\",\"100/min\"]}", "a", "10/s, 100/min",
+                WEIR_UNIT);
+    assert_good("{\"key\":\"a\",\"limit\":\"10/s,100/min\"}", "a", "10/s,100/min", WEIR_UNIT);
+    assert_good("{\"limit\":[\"10/s\"],\"key\":\"a\"}", "a", "10/s", WEIR_UNIT);
+    assert_bad("{\"key\":\"a\",\"limit\":[]}", "\"limit\" has 0 limits: it must have 1 to 16");
+    assert_bad("{\"key\":\"a\",\"limit\":[\"10/s\",7]}",
+               "\"limit[1]\" must be a string, not a number");
+    assert_bad("{\"key\":\"a\",\"limit\":[\"10/s\",\"\"]}", "\"limit[1]\" has 0 bytes");
+    assert_bad("{\"key\":\"a\",\"limit\":[[\"10/s\"]]}",
+               "\"limit[0]\" must be a string, not an array");
+    assert_bad("{\"key\":\"a\",\"limit\":{\"b\":\"10/s\"}}",
+               "\"limit\" must be a string, not an object");
+}
+
+static void read_all(struct json_question *question, const char *body, enum json_result expected)
+{
+    enum json_result result = read_form(question, JSON_SEVERAL_KEYS, body, strlen(body));
+    if (result != expected) {
+        fail_msg("%s: %s", body, error);
+    }
+}
+
+static void assert_pair(const struct json_pair *pair, const char *key, const char *limit)
+{
+    assert_int_equal(pair->key.length, strlen(key));
+    assert_memory_equal(pair->key.at, key, strlen(key));
+    assert_int_equal(pair->limit.length, strlen(limit));
+    assert_memory_equal(pair->limit.at, limit, strlen(limit));
+}
+
+static void test_reads_several_keys_each_with_its_limit(void **state)
+{
+    (void)state;
+    struct json_question question;
+    read_all(&question,
+             "{\"cost\":2,\"limits\":[{\"key\":\"user:\\u00e4\",\"limit\":\"10/s\"},"
+             "{\"limit\":[\"5/s\",\"9/min\"],\"key\":\"all\"}],\"wait_ms\":7}",
+             JSON_OK);
+    assert_int_equal(question.pair_count, 2);
+    assert_pair(&question.pairs[0], "user:\xc3\xa4", "10/s");
+    assert_pair(&question.pairs[1], "all", "5/s, 9/min");
+    assert_int_equal(question.cost_micro, 2 * WEIR_UNIT);
+    assert_int_equal(question.wait_ns, 7000000);
+}
+
+static void test_says_which_of_several_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *expected;
+    } CASES[] = {
+        {"", "send {\"limits\": [{\"key\": ..., \"limit\": ...}]}"},
+        {"{}", "\"limits\" is missing"},
+        {"{" K "}", "unknown field \"key\": there are limits, cost and wait_ms"},
+        {"{\"limits\":{}}", "\"limits\" must be an array, not an object"},
+        {"{\"limits\":[]}", "\"limits\" has 0 members: it must have 1 to 16"},
+        {"{\"limits\":[{" K "},[]]}", "limits[1]: it must be an object, not an array"},
+        {"{\"limits\":[{" K "},{}]}", "limits[1]: \"key\" is missing"},
+        {"{\"limits\":[{" K "},{\"key\":\"a\"}]}", "limits[1]: \"limit\" is missing"},
+        {"{\"limits\":[{" K ",\"cost\":1}]}",
+         "limits[0]: unknown field \"cost\": there are key and limit"},
+        {"{\"limits\":[{\"key\":\"\",\"limit\":\"1/s\"}]}", "limits[0]: \"key\" has 0 bytes"},
+        {"{\"limits\":[{" K "}],\"cost\":-1}", "\"cost\", byte 0: "},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct json_question question;
+        read_all(&question, CASES[i].body, JSON_BAD);
+        if (strstr(error, CASES[i].expected) == NULL) {
+            fail_msg("\"%s\" does not say \"%s\"", error, CASES[i].expected);
+        }
+    }
+}
+
+static void test_reads_sixteen_of_several_and_not_seventeen(void **state)
+{
+    (void)state;
+    char body[1024] = "{\"limits\":[";
+    struct json_question question;
+    for (int count = 1; count <= 17; count++) {
+        strcat(body, count > 1 ? ",{" K "}" : "{" K "}");
+        size_t length = strlen(body);
+        strcat(body, "]}");
+        read_all(&question, body, count <= 16 ? JSON_OK : JSON_BAD);
+        assert_int_equal(question.pair_count, count <= 16 ? count : 0);
+        body[length] = '\0';
+    }
+    assert_string_equal(error, "\"limits\" has 17 members: it must have 1 to 16");
+}
+
 static void test_keys_may_hold_nul(void **state)
 {
     (void)state;
     struct json_question question;
     assert_int_equal(read_text(&question, "{\"key\":\"a\\u0000b\",\"limit\":\"1/s\"}"), JSON_OK);
-    assert_int_equal(question.key.length, 3);
-    assert_memory_equal(question.key.at, "a\0b", 3);
+    assert_int_equal(question.pairs[0].key.length, 3);
+    assert_memory_equal(question.pairs[0].key.at, "a\0b", 3);
     static const char raw[] = "{\"key\":\"a\0b\",\"limit\":\"1/s\"}";
     assert_int_equal(read_bytes(&question, raw, sizeof raw - 1), JSON_BAD);
 }
@@ -218,6 +316,10 @@ int main(void)
         cmocka_unit_test(test_refuses_what_is_no_question),
         cmocka_unit_test(test_keys_may_hold_nul),
         cmocka_unit_test(test_keys_have_a_limit),
+        cmocka_unit_test(test_an_array_of_limits_is_a_list),
+        cmocka_unit_test(test_reads_several_keys_each_with_its_limit),
+        cmocka_unit_test(test_says_which_of_several_is_wrong),
+        cmocka_unit_test(test_reads_sixteen_of_several_and_not_seventeen),
         cmocka_unit_test(test_depth_is_bounded),
         cmocka_unit_test(test_escapes_strings),
     };

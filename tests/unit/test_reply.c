@@ -77,6 +77,23 @@ static void texts_come_with_a_length_or_in_a_line(void **state)
     assert_int_equal(reply.items[0].text.length, 0);
 }
 
+static void arrays_within_an_array_are_items_in_a_row(void **state)
+{
+    (void)state;
+    struct reply reply;
+    good("*4\r\n:0\r\n*2\r\n:7\r\n$1\r\nx\r\n*1\r\n:8\r\n:9\r\n", &reply);
+    assert_true(reply.is_array);
+    assert_int_equal(reply.count, 7);
+    assert_int_equal(reply.items[1].type, '*');
+    assert_int_equal(reply.items[1].number, 2);
+    assert_int_equal(reply.items[2].number, 7);
+    assert_int_equal(reply.items[4].type, '*');
+    assert_int_equal(reply.items[5].number, 8);
+    assert_int_equal(reply.items[6].number, 9);
+    good("*1\r\n*1\r\n:1\r\n", &reply);
+    assert_int_equal(reply.count, 2);
+}
+
 static void errors_are_known_by_their_first_word(void **state)
 {
     (void)state;
@@ -121,9 +138,14 @@ static void what_is_no_reply_is_refused(void **state)
     bad(": 1\r\n");
     bad(":1\n");
     bad("*0\r\n");
-    bad("*9\r\n");
+    bad("*81\r\n");
     bad("*-1\r\n");
-    bad("*1\r\n*1\r\n:1\r\n");
+    bad("*1\r\n*0\r\n");
+    bad("*1\r\n*-1\r\n");
+    bad("*1\r\n*1\r\n*1\r\n:1\r\n");
+    bad("*2\r\n*2\r\n:1\r\n*1\r\n:1\r\n:1\r\n");
+    bad("*1\r\n*80\r\n");
+    bad("*80\r\n*1\r\n");
     bad("$-1\r\n");
     bad("$65537\r\n");
     bad("$2\r\nabc\r\n");
@@ -147,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_is_six_numbers),
         cmocka_unit_test(texts_come_with_a_length_or_in_a_line),
+        cmocka_unit_test(arrays_within_an_array_are_items_in_a_row),
         cmocka_unit_test(errors_are_known_by_their_first_word),
         cmocka_unit_test(only_the_first_reply_is_used),
         cmocka_unit_test(the_edges_of_64_bits_are_numbers),

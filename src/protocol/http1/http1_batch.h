@@ -26,14 +26,21 @@ enum http1_answer {
 };
 
 enum {
-    HTTP1_BATCH_COUNT_MAX = 64,
+    HTTP1_BATCH_COUNT_MAX = 64, // requests, and from so many decisions on a batch is full
+    /* The last question may bring as many decisions as there may be limits in one; and while it is
+     * read, nearly twice as many limits. */
+    HTTP1_QUESTION_ROOM = HTTP1_BATCH_COUNT_MAX - 1 + LIMIT_LIST_COUNT_MAX,
+    HTTP1_RULE_ROOM = HTTP1_QUESTION_ROOM + LIMIT_LIST_COUNT_MAX,
     HTTP1_DETAIL_BYTES_MAX = JSON_ERROR_TEXT_MAX,
 
-    /* What one request may need while it is read: its texts, decoded, and a body put together. */
-    HTTP1_TEXT_BYTES_MAX = WEIR_KEY_BYTES_MAX + WEIR_LIMIT_TEXT_MAX,
+    /* What one request may need while it is read: its texts, decoded, which take more where they
+     * come from, and a body put together. */
+    HTTP1_TEXT_BYTES_MAX = HTTP1_BODY_BYTES_MAX,
     HTTP1_REQUEST_ROOM_BYTES = HTTP1_TEXT_BYTES_MAX + HTTP1_BODY_BYTES_MAX,
     HTTP1_ROOM_BYTES = 2 * HTTP1_REQUEST_ROOM_BYTES,
 };
+_Static_assert((int)HTTP1_TEXT_BYTES_MAX >= (int)HTTP1_LINE_BYTES_MAX,
+               "what a query says has room, too");
 
 struct http1_task {
     enum http1_answer answer;
@@ -42,11 +49,14 @@ struct http1_task {
     bool keep_alive; // HTTP/1.0 wants to hear that it does not
 
     /* Of a decision: */
-    struct bytes key, limit; // in the input, or in the batch's room
     uint64_t cost_micro;
     uint64_t wait_ns; // a take that may wait so long
     enum weir_operation operation;
-    uint32_t question; // index among the batch's questions
+    uint32_t question;   // index among the batch's questions: the first, under several limits
+    uint8_t limit_count; // how many of them are this task's
+    bool is_together;    // the answer names the binding limit, and lists all
+    int binding;         // the index among the task's limits of the one that decided; -1: none
+    struct weir_decision decision; // what all of them decided
 
     /* Of a problem: */
     unsigned status;
@@ -54,16 +64,16 @@ struct http1_task {
     char detail[HTTP1_DETAIL_BYTES_MAX];
 };
 
-/* A limit's RateLimit-Policy line is the same every time: kept by the limit's text. */
+/* What RateLimit-Policy says of a limit is the same every time: kept by the limit's text. */
 enum {
     HTTP1_POLICY_COUNT = 64, // power of two
     HTTP1_POLICY_TEXT_MAX = 48,
-    HTTP1_POLICY_LINE_MAX = 160
+    HTTP1_POLICY_ITEM_MAX = 144
 };
 struct http1_policy {
-    size_t text_len, line_len;
+    size_t text_len, item_len;
     char text[HTTP1_POLICY_TEXT_MAX];
-    char line[HTTP1_POLICY_LINE_MAX];
+    char item[HTTP1_POLICY_ITEM_MAX];
 };
 
 enum { HTTP1_DATE_BYTES = 29 }; // "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -74,10 +84,11 @@ struct http1_batch {
     const char *failure; // why a wait ended with an error, or NULL: the table is full
     bool last_waits;     // the last task is a take that may wait: nothing is read behind it
     struct http1_task tasks[HTTP1_BATCH_COUNT_MAX];
-    struct weir_request requests[HTTP1_BATCH_COUNT_MAX];
-    struct weir_decision decisions[HTTP1_BATCH_COUNT_MAX];
-    struct weir_detail details[HTTP1_BATCH_COUNT_MAX];
-    struct weir_rule rules[HTTP1_BATCH_COUNT_MAX];
+    struct json_pair pairs[HTTP1_QUESTION_ROOM]; // a key and one limit: in the input, or in `room`
+    struct weir_request requests[HTTP1_QUESTION_ROOM];
+    struct weir_decision decisions[HTTP1_QUESTION_ROOM];
+    struct weir_detail details[HTTP1_QUESTION_ROOM];
+    struct weir_rule rules[HTTP1_RULE_ROOM];
     struct http1_policy policies[HTTP1_POLICY_COUNT];
     int64_t date_s;
     char date[HTTP1_DATE_BYTES + 1]; // empty: none yet
@@ -113,7 +124,22 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
 /* http1_check.c: reads the key, the limit and the cost of GET /v1/check. False after a failure. */
 bool http1_check_read(struct http1_batch *batch, const struct service *service,
                       struct http1_task *task, const struct http1_incoming *incoming,
-                      struct bytes query);
+                      struct bytes query, struct json_pair *pair);
+
+/* http1_ask.c: compiles the limits of the pairs, and adds the task's question about them; or makes
+ * the task an answer that says what is wrong. */
+void http1_ask(struct http1_batch *batch, struct service *service, struct http1_task *task,
+               const struct json_pair *pairs, size_t pair_count);
+
+/* The task's question is decided: concludes what all of its limits together say. */
+void http1_conclude(const struct http1_batch *batch, struct http1_task *task);
+
+/* The key and the limit that decided; the first where none did. */
+static inline const struct json_pair *http1_binding_pair(const struct http1_batch *batch,
+                                                         const struct http1_task *task)
+{
+    return &batch->pairs[task->question + (task->binding > 0 ? (uint32_t)task->binding : 0)];
+}
 
 /* http1_address.c: writes the client's address as a key: "203.0.113.7", "2001:db8:1:2::/64".
  * Returns its length, at most HTTP1_ADDRESS_BYTES_MAX; 0 after a failure. */
@@ -126,9 +152,8 @@ size_t http1_client_address(const struct service_config *config, struct http1_ta
  * held_bytes() and release() are of what is kept meanwhile, if anything. */
 bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
                       struct service *service);
-const struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
-                                           struct service *service,
-                                           const struct weir_decision *decision);
+struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
+                                     struct service *service, const struct weir_decision *decision);
 size_t http1_wait_held_bytes(const struct http1_session *session);
 void http1_wait_release(struct http1_session *session);
 
@@ -137,14 +162,21 @@ void http1_reply(struct http1_batch *batch, struct service *service, const struc
                  struct buffer *output);
 
 /* http1_headers.c: the header fields of a decision, by the preset that was chosen. There must be
- * HTTP1_HEADERS_BYTES_MAX of room at `at`; returns the end. */
-enum { HTTP1_HEADERS_BYTES_MAX = 1024 };
+ * HTTP1_HEADERS_BYTES_MAX of room at `at`, and HTTP1_LIMIT_HEADERS_BYTES_MAX for each limit; returns
+ * the end. */
+enum {
+    HTTP1_HEADERS_BYTES_MAX = 256,
+    HTTP1_LIMIT_HEADERS_BYTES_MAX = 2 * WEIR_LIMIT_TEXT_MAX + 256
+};
 char *http1_put_date(struct http1_batch *batch, const struct service *service, char *at);
 char *http1_put_decision_headers(struct http1_batch *batch, const struct service *service,
                                  const struct http1_task *task, char *at);
 
 /* http1_problem.c: bodies of application/problem+json (RFC 9457). */
-enum { HTTP1_BODY_TEXT_MAX = 4096 };
+enum {
+    HTTP1_BODY_TEXT_MAX = 4096,
+    HTTP1_LIMIT_BODY_BYTES_MAX = WEIR_LIMIT_TEXT_MAX + 192, // each limit's share
+};
 char *http1_put_decision_json(const struct http1_batch *batch, const struct http1_task *task,
                               char *at);
 char *http1_put_refusal(const struct http1_batch *batch, const struct service_config *config,

@@ -4,6 +4,7 @@
  *
  *     /v1/check?key=login:alice&limit=10/s&cost=1
  *     /v1/check?by=address&limit=10/s&cost=1
+ *     /v1/check?by=address&limit=10/s, 100/min
  *     /v1/check?key=login:alice&limit=queue 10/s&wait_ms=500
  *
  * The key and the cost may come in X-Weir-Key and X-Weir-Cost instead; the query wins, since what
@@ -101,7 +102,7 @@ static bool read_header(struct http1_task *task, const struct http1_incoming *in
 /* The client's address, as the operator asked for with by=address. */
 static bool read_address(struct http1_batch *batch, const struct service *service,
                          struct http1_task *task, const struct http1_incoming *incoming,
-                         const struct check *check)
+                         const struct check *check, struct bytes *key)
 {
     if (!is_text(check->value[PARAMETER_BY], "address")) {
         return http1_task_fail(task, 400, "by= can only be by=address");
@@ -112,25 +113,24 @@ static bool read_address(struct http1_batch *batch, const struct service *servic
     char *text = batch->room + batch->room_used;
     size_t length = http1_client_address(service->config, task, incoming, text);
     batch->room_used += length;
-    task->key = (struct bytes){text, length};
+    *key = (struct bytes){text, length};
     return length > 0;
 }
 
 static bool read_key(struct http1_batch *batch, const struct service *service,
                      struct http1_task *task, const struct http1_incoming *incoming,
-                     struct check *check)
+                     const struct check *check, struct bytes *key)
 {
     if (check->value[PARAMETER_BY].at != NULL) {
-        return read_address(batch, service, task, incoming, check);
+        return read_address(batch, service, task, incoming, check, key);
     }
-    struct bytes *key = &check->value[PARAMETER_KEY];
+    *key = check->value[PARAMETER_KEY];
     if (!read_header(task, incoming, HTTP1_X_WEIR_KEY, "X-Weir-Key", key)) {
         return false;
     }
     if (key->length == 0) {
         return http1_task_fail(task, 400, "the key is missing: say key=, by=address or X-Weir-Key");
     }
-    task->key = *key;
     return true;
 }
 
@@ -171,15 +171,16 @@ static bool read_wait(struct http1_task *task, struct bytes text)
 
 bool http1_check_read(struct http1_batch *batch, const struct service *service,
                       struct http1_task *task, const struct http1_incoming *incoming,
-                      struct bytes query)
+                      struct bytes query, struct json_pair *pair)
 {
     struct check check = {0};
-    if (!read_query(batch, task, &check, query) || !read_key(batch, service, task, incoming, &check)
+    if (!read_query(batch, task, &check, query)
+        || !read_key(batch, service, task, incoming, &check, &pair->key)
         || !read_cost(task, incoming, &check) || !read_wait(task, check.value[PARAMETER_WAIT])) {
         return false;
     }
-    task->limit = check.value[PARAMETER_LIMIT];
-    if (task->limit.length == 0) {
+    pair->limit = check.value[PARAMETER_LIMIT];
+    if (pair->limit.length == 0) {
         return http1_task_fail(task, 400, "the limit is missing: say limit=10/s");
     }
     return true;

@@ -25,17 +25,19 @@ static void session_close(void *memory)
     http1_wait_release(memory);
 }
 
-static void count_answer(struct service *service, const struct http1_batch *batch,
-                         const struct http1_task *task)
+/* The task is as good as answered: concludes what was decided, and counts it. */
+static void finish(struct service *service, const struct http1_batch *batch,
+                   struct http1_task *task)
 {
     struct counters *counters = service->counters;
     counter_add(&counters->requests[PROTOCOL_HTTP], 1);
     if (task->answer == HTTP1_ANSWER_PROBLEM) {
         counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
-    } else if ((task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION)
-               && task->operation != WEIR_RESET) {
-        enum weir_verdict verdict = batch->decisions[task->question].verdict;
-        counter_add(&counters->decisions[PROTOCOL_HTTP][verdict], 1);
+    } else if (task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION) {
+        http1_conclude(batch, task);
+        if (task->operation != WEIR_RESET) {
+            counter_add(&counters->decisions[PROTOCOL_HTTP][task->decision.verdict], 1);
+        }
     }
 }
 
@@ -49,7 +51,7 @@ static bool flush(struct http1_session *session, struct http1_batch *batch, stru
                            batch->question_count - may_wait, service->now_ns);
     bool waits = may_wait && http1_wait_begin(session, batch, service);
     for (size_t i = 0; i < batch->task_count - waits; i++) {
-        count_answer(service, batch, &batch->tasks[i]);
+        finish(service, batch, &batch->tasks[i]);
         http1_reply(batch, service, &batch->tasks[i], output);
     }
     batch->task_count = 0;
@@ -63,6 +65,7 @@ static bool flush(struct http1_session *session, struct http1_batch *batch, stru
 static bool is_full(const struct http1_batch *batch)
 {
     return batch->task_count == HTTP1_BATCH_COUNT_MAX
+           || batch->question_count >= HTTP1_BATCH_COUNT_MAX
            || HTTP1_ROOM_BYTES - batch->room_used < HTTP1_REQUEST_ROOM_BYTES;
 }
 
@@ -75,6 +78,7 @@ static struct http1_task *add_task(struct http1_batch *batch)
     task->keep_alive = false;
     task->allow = NULL;
     task->wait_ns = 0;
+    task->is_together = false;
     return task;
 }
 
@@ -168,8 +172,8 @@ static enum engine_state session_resume(void *memory, struct service *service,
 {
     struct http1_session *session = memory;
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
-    const struct http1_task *task = http1_wait_answer(session, batch, service, decision);
-    count_answer(service, batch, task);
+    struct http1_task *task = http1_wait_answer(session, batch, service, decision);
+    finish(service, batch, task);
     http1_reply(batch, service, task, output);
     batch->failure = NULL;
     http1_wait_release(session);

@@ -10,6 +10,9 @@
  *                                         than these: until the bucket is empty, or, after a
  *                                         refusal, until this request would pass
  *
+ * Both are lists: under several limits each has its item, in the order of the request. Where one of
+ * them refuses, the others have no `t`: it could be later than Retry-After, which it should not.
+ *
  * A structured field's Integer has at most 15 digits: RFC 9651, section 3.3.1. */
 #include <assert.h>
 #include <time.h>
@@ -83,7 +86,7 @@ static char *put_policy_name(char *at, struct bytes text)
     return at;
 }
 
-static char *put_policy_line(char *at, struct bytes text, const struct weir_limit *limit)
+static char *put_policy_item(char *at, struct bytes text, const struct weir_limit *limit)
 {
     uint64_t window_s = div_ceil(limit->full_ns, NS_PER_S);
     window_s += limit->full_ns % NS_PER_S == 0 && limit->full_rest > 0;
@@ -92,7 +95,6 @@ static char *put_policy_line(char *at, struct bytes text, const struct weir_limi
     uint128 divisor = (uint128)limit->scale * WEIR_UNIT;
     uint128 drained = (uint128)window_s * NS_PER_S * limit->denominator;
     uint64_t quota = at_most((drained + divisor / 2) / divisor, FIELD_INTEGER_MAX);
-    at = put_literal(at, "RateLimit-Policy: ");
     at = put_policy_name(at, text);
     at = put_literal(at, ";q=");
     at = put_u64(at, quota);
@@ -102,50 +104,66 @@ static char *put_policy_line(char *at, struct bytes text, const struct weir_limi
         at = put_literal(at, ";weir-burst=");
         at = put_u64(at, at_most(limit->capacity, FIELD_INTEGER_MAX));
     }
-    return put_literal(at, "\r\n");
+    return at;
 }
 
 static uint32_t hash_text(struct bytes text)
 {
-    uint32_t hash = 2166136261; // FNV-1a: a collision costs a line written anew
+    uint32_t hash = 2166136261; // FNV-1a: a collision costs an item written anew
     for (size_t i = 0; i < text.length; i++) {
         hash = (hash ^ (unsigned char)text.at[i]) * 16777619;
     }
     return hash ^ hash >> 16;
 }
 
-/* The line, from the cache where it can be. */
+/* The item, from the cache where it can be. */
 static char *put_policy(struct http1_batch *batch, char *at, struct bytes text,
                         const struct weir_limit *limit)
 {
     if (text.length > HTTP1_POLICY_TEXT_MAX) {
-        return put_policy_line(at, text, limit);
+        return put_policy_item(at, text, limit);
     }
     struct http1_policy *policy = &batch->policies[hash_text(text) % HTTP1_POLICY_COUNT];
     if (policy->text_len != text.length || memcmp(policy->text, text.at, text.length) != 0) {
         policy->text_len = text.length;
         memcpy(policy->text, text.at, text.length);
-        policy->line_len = (size_t)(put_policy_line(policy->line, text, limit) - policy->line);
-        assert(policy->line_len <= HTTP1_POLICY_LINE_MAX);
+        policy->item_len = (size_t)(put_policy_item(policy->item, text, limit) - policy->item);
+        assert(policy->item_len <= HTTP1_POLICY_ITEM_MAX);
     }
-    return put_bytes(at, policy->line, policy->line_len);
+    return put_bytes(at, policy->item, policy->item_len);
 }
 
 /* ---- The presets ---- */
 
-static char *put_draft(struct http1_batch *batch, const struct http1_task *task,
-                       const struct weir_decision *decision, char *at)
+static char *put_available(char *at, struct bytes name, const struct weir_decision *own,
+                           const struct weir_decision *whole)
 {
-    at = put_policy(batch, at, task->limit, &batch->rules[task->question].limit);
-    at = put_literal(at, "RateLimit: ");
-    at = put_policy_name(at, task->limit);
+    at = put_policy_name(at, name);
     at = put_literal(at, ";r=");
-    at = put_u64(at, at_most(decision->remaining, FIELD_INTEGER_MAX));
-    int64_t window_ns =
-        decision->verdict == WEIR_LIMITED ? decision->retry_after_ns : decision->reset_after_ns;
+    at = put_u64(at, at_most(own->remaining, FIELD_INTEGER_MAX));
+    int64_t window_ns = own->verdict == WEIR_LIMITED     ? own->retry_after_ns
+                        : whole->verdict == WEIR_LIMITED ? -1
+                                                         : own->reset_after_ns;
     if (window_ns > 0) {
         at = put_literal(at, ";t=");
         at = put_u64(at, wait_seconds(window_ns));
+    }
+    return at;
+}
+
+static char *put_draft(struct http1_batch *batch, const struct http1_task *task, char *at)
+{
+    const struct json_pair *pairs = &batch->pairs[task->question];
+    at = put_literal(at, "RateLimit-Policy: ");
+    for (size_t i = 0; i < task->limit_count; i++) {
+        at = i > 0 ? put_literal(at, ", ") : at;
+        at = put_policy(batch, at, pairs[i].limit, &batch->rules[task->question + i].limit);
+    }
+    at = put_literal(at, "\r\nRateLimit: ");
+    for (size_t i = 0; i < task->limit_count; i++) {
+        at = i > 0 ? put_literal(at, ", ") : at;
+        at = put_available(at, pairs[i].limit, &batch->decisions[task->question + i],
+                           &task->decision);
     }
     return put_literal(at, "\r\n");
 }
@@ -196,13 +214,13 @@ static char *put_retry_after(const struct service *service, const struct weir_de
 char *http1_put_decision_headers(struct http1_batch *batch, const struct service *service,
                                  const struct http1_task *task, char *at)
 {
-    const struct weir_decision *decision = &batch->decisions[task->question];
+    const struct weir_decision *decision = &task->decision;
     if (decision->verdict == WEIR_LIMITED) {
         at = put_retry_after(service, decision, at);
     }
     if (decision->verdict != WEIR_FAILED && task->operation != WEIR_RESET) {
         switch (service->config->headers) {
-        case HEADERS_DRAFT: at = put_draft(batch, task, decision, at); break;
+        case HEADERS_DRAFT: at = put_draft(batch, task, at); break;
         case HEADERS_X_RATELIMIT: at = put_x_ratelimit(decision, at); break;
         case HEADERS_USED: at = put_used(decision, at); break;
         case HEADERS_RATE_LIMITED: at = put_rate_limited_for(decision, at); break;

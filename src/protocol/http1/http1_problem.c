@@ -40,6 +40,23 @@ static char *put_decision(char *at, const struct weir_decision *decision)
     return put_number(at, "delay_ns", decision->delay_ns);
 }
 
+/* ,"binding":0,"limits":[{"capacity":10,...},...] */
+static char *put_limits(char *at, const struct http1_batch *batch, const struct http1_task *task)
+{
+    at = put_number(at, "binding", task->binding);
+    at = put_literal(at, ",\"limits\":[");
+    for (size_t i = 0; i < task->limit_count; i++) {
+        const struct weir_decision *decision = &batch->decisions[task->question + i];
+        at = i > 0 ? put_literal(at, ",") : at;
+        at = put_literal(at, "{\"capacity\":");
+        at = put_u64(at, decision->capacity);
+        at = put_number(at, "remaining", (int64_t)decision->remaining);
+        at = put_number(at, "reset_after_ns", decision->reset_after_ns);
+        *at++ = '}';
+    }
+    return put_literal(at, "]");
+}
+
 static char *put_amount(char *at, const char *name, const struct weir_amount *amount)
 {
     at = put_literal(at, ",\"");
@@ -65,7 +82,8 @@ char *http1_put_decision_json(const struct http1_batch *batch, const struct http
     if (task->operation == WEIR_RESET) {
         at = put_flag(at, "existed", detail->existed);
     } else {
-        at = put_decision(at, &batch->decisions[task->question]);
+        at = put_decision(at, &task->decision);
+        at = task->is_together ? put_limits(at, batch, task) : at;
     }
     if (task->operation == WEIR_FILL) {
         at = put_amount(at, "spill", &detail->amount);
@@ -145,49 +163,70 @@ static char *put_key(char *at, struct bytes key)
     return length < key.length ? put_literal(at, "...") : at;
 }
 
-/* The sentence that says what was refused, and the key where it may be said. */
+/* The sentence that says what was refused, and the key where it may be said: of the limit that decided. */
 static char *put_detail(char *at, const struct http1_batch *batch,
                         const struct service_config *config, const struct http1_task *task)
 {
-    switch (batch->decisions[task->question].verdict) {
+    const struct json_pair *pair = http1_binding_pair(batch, task);
+    const struct weir_limit *limit = &batch->rules[pair - batch->pairs].limit;
+    struct bytes name = pair->limit;
+    switch (task->decision.verdict) {
     case WEIR_NEVER:
-        if (task->cost_micro <= batch->rules[task->question].limit.capacity_micro) {
+        if (task->cost_micro <= limit->capacity_micro) {
             at = put_literal(at, "the wait is shorter than what an empty line of ");
-            at = put_bytes(at, task->limit.at, task->limit.length);
+            at = put_bytes(at, name.at, name.length);
             at = put_literal(at, " takes");
             break;
         }
         at = put_literal(at, "a cost of ");
         at = put_decimal(at, task->cost_micro, WEIR_UNIT);
         at = put_literal(at, " is more than ");
-        at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_bytes(at, name.at, name.length);
         at = put_literal(at, " ever holds");
         break;
     case WEIR_FAILED:
         at = put_literal(at, "no decision about ");
-        at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_bytes(at, name.at, name.length);
         at = put_literal(at, ": ");
         at = put_text(at, batch->failure != NULL ? batch->failure
                                                  : "the table is full of live buckets");
         break;
     case WEIR_ALLOWED:
     case WEIR_LIMITED:
-        at = put_bytes(at, task->limit.at, task->limit.length);
+        at = put_bytes(at, name.at, name.length);
         at = put_literal(at, " is limited to ");
-        at = put_promise(at, task->limit, &batch->rules[task->question].limit);
+        at = put_promise(at, name, limit);
         break;
     }
     if (config->disclose_keys) {
         at = put_literal(at, " for ");
-        at = put_key(at, task->key);
+        at = put_key(at, pair->key);
     }
     return at;
+}
+
+/* The names of all that refused, each a JSON string. */
+static char *put_violated(char *at, const struct http1_batch *batch, const struct http1_task *task)
+{
+    const char *separator = "";
+    at = put_literal(at, "\",\"violated-policies\":[");
+    for (size_t i = task->question; i < task->question + task->limit_count; i++) {
+        if (batch->decisions[i].verdict != WEIR_ALLOWED) {
+            struct bytes name = batch->pairs[i].limit;
+            at = put_text(at, separator);
+            *at++ = '"';
+            at = put_bytes(at, name.at, name.length);
+            *at++ = '"';
+            separator = ",";
+        }
+    }
+    return put_literal(at, "],");
 }
 
 char *http1_put_refusal(const struct http1_batch *batch, const struct service_config *config,
                         const struct http1_task *task, unsigned status, char *at)
 {
-    const struct weir_decision *decision = &batch->decisions[task->question];
+    const struct weir_decision *decision = &task->decision;
     if (decision->verdict == WEIR_LIMITED) {
         at = begin_problem(at, TYPE_QUOTA_EXCEEDED, "Quota exceeded", status);
     } else if (decision->verdict == WEIR_FAILED) {
@@ -196,14 +235,13 @@ char *http1_put_refusal(const struct http1_batch *batch, const struct service_co
         at = begin_problem(at, TYPE_NONE, http1_phrase(status), status);
     }
     at = put_detail(at, batch, config, task);
-    at = put_literal(at, "\",\"violated-policies\":[\"");
-    at = put_bytes(at, task->limit.at, task->limit.length);
-    at = put_literal(at, "\"],");
+    at = put_violated(at, batch, task);
     if (config->disclose_keys) {
         at = put_literal(at, "\"key\":\"");
-        at = put_key(at, task->key);
+        at = put_key(at, http1_binding_pair(batch, task)->key);
         at = put_literal(at, "\",");
     }
     at = put_decision(at, decision);
+    at = task->is_together ? put_limits(at, batch, task) : at;
     return put_literal(at, "}\n");
 }

@@ -7,9 +7,15 @@
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
 
-/* Room for an answer without the body of /metrics. */
-enum { HEAD_BYTES_MAX = 256 + HTTP1_HEADERS_BYTES_MAX, REPLY_BYTES_MAX = 6 * 1024 };
-_Static_assert(HEAD_BYTES_MAX + HTTP1_BODY_TEXT_MAX <= REPLY_BYTES_MAX, "an answer fits");
+/* Room for an answer without the body of /metrics; under several limits each has its share. */
+enum {
+    HEAD_BYTES_MAX = 256 + HTTP1_HEADERS_BYTES_MAX + HTTP1_LIMIT_HEADERS_BYTES_MAX,
+    REPLY_BYTES_MAX = 6 * 1024,
+    LIMIT_BYTES_MAX = HTTP1_LIMIT_HEADERS_BYTES_MAX + HTTP1_LIMIT_BODY_BYTES_MAX,
+    BODY_BYTES_MAX = HTTP1_BODY_TEXT_MAX + LIMIT_LIST_COUNT_MAX * HTTP1_LIMIT_BODY_BYTES_MAX,
+};
+_Static_assert(HEAD_BYTES_MAX + HTTP1_BODY_TEXT_MAX + HTTP1_LIMIT_BODY_BYTES_MAX <= REPLY_BYTES_MAX,
+               "an answer fits");
 
 static const char JSON_TYPE[] = "application/json";
 static const char PROBLEM_TYPE[] = "application/problem+json";
@@ -22,7 +28,9 @@ static const char INDEX_PAGE[] =
     "\n"
     "POST /v1/take      {\"key\": \"login:alice\", \"limit\": \"10/s\", \"cost\": 1}\n"
     "                   \"wait_ms\": 500 waits so long in line for its turn\n"
-    "POST /v1/can_take  the same question, charging nothing\n"
+    "                   \"limit\": [\"10/s\", \"100/min\"] is under several limits at once\n"
+    "POST /v1/take_all  {\"limits\": [{\"key\": ..., \"limit\": ...}, ...]}: several keys at once\n"
+    "POST /v1/can_take  the same question as take, charging nothing\n"
     "POST /v1/fill      charge whatever comes; says what did not fit\n"
     "POST /v1/refund    give cost back\n"
     "POST /v1/show      {\"key\": ..., \"limit\": ...}: how full it is\n"
@@ -93,15 +101,15 @@ static char *put_content(char *at, const char *type, size_t length)
 }
 
 /* What goes out: the server finds `output` failed if there was no room. */
-static char *begin(struct buffer *output)
+static char *begin(struct buffer *output, size_t bytes_max)
 {
-    return buffer_reserve(output, REPLY_BYTES_MAX);
+    return buffer_reserve(output, bytes_max);
 }
 
-static void commit(struct buffer *output, const char *end)
+static void commit(struct buffer *output, const char *end, size_t bytes_max)
 {
     size_t length = (size_t)(end - (output->at + output->length));
-    assert(length <= REPLY_BYTES_MAX);
+    assert(length <= bytes_max);
     output->length += length;
 }
 
@@ -110,7 +118,7 @@ static void reply_body(struct http1_batch *batch, const struct service *service,
                        const struct http1_task *task, unsigned status, const char *type,
                        struct bytes body, struct buffer *output)
 {
-    char *at = begin(output);
+    char *at = begin(output, REPLY_BYTES_MAX);
     if (at == NULL) {
         return;
     }
@@ -128,7 +136,7 @@ static void reply_body(struct http1_batch *batch, const struct service *service,
     at = put_connection(at, task);
     at = status == 204 ? at : put_content(at, type, body.length);
     at = put_literal(at, "\r\n");
-    commit(output, at);
+    commit(output, at, REPLY_BYTES_MAX);
     if (!task->is_head) {
         buffer_append(output, body.at, body.length);
     }
@@ -140,7 +148,8 @@ static void reply_decision_body(struct http1_batch *batch, const struct service 
                                 const struct http1_task *task, unsigned status, const char *type,
                                 struct bytes body, struct buffer *output)
 {
-    char *at = begin(output);
+    size_t bytes_max = REPLY_BYTES_MAX + (task->limit_count - 1u) * LIMIT_BYTES_MAX;
+    char *at = begin(output, bytes_max);
     if (at == NULL) {
         return;
     }
@@ -151,7 +160,7 @@ static void reply_decision_body(struct http1_batch *batch, const struct service 
     at = put_content(at, type, body.length);
     at = put_literal(at, "\r\n");
     at = task->is_head ? at : put_bytes(at, body.at, body.length);
-    commit(output, at);
+    commit(output, at, bytes_max);
 }
 
 /* 200 (Envoy takes no other 2xx for a yes), or a refusal that the proxy hands on to its client. */
@@ -159,9 +168,9 @@ static void reply_check(struct http1_batch *batch, const struct service *service
                         const struct http1_task *task, struct buffer *output)
 {
     static const char rate_limited[] = "Rate limited";
-    char body[HTTP1_BODY_TEXT_MAX];
+    char body[BODY_BYTES_MAX];
     const struct service_config *config = service->config;
-    enum weir_verdict verdict = batch->decisions[task->question].verdict;
+    enum weir_verdict verdict = task->decision.verdict;
     if (verdict == WEIR_ALLOWED) {
         reply_decision_body(batch, service, task, 200, NULL, (struct bytes){"", 0}, output);
         return;
@@ -192,8 +201,8 @@ static unsigned status_of(enum weir_verdict verdict)
 static void reply_json(struct http1_batch *batch, const struct service *service,
                        const struct http1_task *task, struct buffer *output)
 {
-    char body[HTTP1_BODY_TEXT_MAX];
-    unsigned status = status_of(batch->decisions[task->question].verdict);
+    char body[BODY_BYTES_MAX];
+    unsigned status = status_of(task->decision.verdict);
     bool is_answer = status == 200 || task->operation == WEIR_RESET;
     char *end = is_answer ? http1_put_decision_json(batch, task, body)
                           : http1_put_refusal(batch, service->config, task, status, body);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_query.h"
 #include "protocol/secret.h"
@@ -41,20 +40,22 @@ struct endpoint {
     enum methods methods;
     enum http1_answer answer;
     enum weir_operation operation;
+    enum json_form form; // of a question in a body
 };
 
 #define PATH(text) text, sizeof(text) - 1
 static const struct endpoint ENDPOINTS[] = {
-    {PATH("/v1/check"), METHODS_CHECK, HTTP1_ANSWER_CHECK, WEIR_TAKE},
-    {PATH("/v1/take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_TAKE},
-    {PATH("/v1/can_take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_CAN_TAKE},
-    {PATH("/v1/fill"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_FILL},
-    {PATH("/v1/refund"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_REFUND},
-    {PATH("/v1/show"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_SHOW},
-    {PATH("/v1/reset"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_RESET},
-    {PATH("/healthz"), METHODS_GET, HTTP1_ANSWER_HEALTH, WEIR_SHOW},
-    {PATH("/metrics"), METHODS_GET, HTTP1_ANSWER_METRICS, WEIR_SHOW},
-    {PATH("/"), METHODS_GET, HTTP1_ANSWER_INDEX, WEIR_SHOW},
+    {PATH("/v1/check"), METHODS_CHECK, HTTP1_ANSWER_CHECK, WEIR_TAKE, JSON_ONE_KEY},
+    {PATH("/v1/take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_TAKE, JSON_ONE_KEY},
+    {PATH("/v1/take_all"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_TAKE, JSON_SEVERAL_KEYS},
+    {PATH("/v1/can_take"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_CAN_TAKE, JSON_ONE_KEY},
+    {PATH("/v1/fill"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_FILL, JSON_ONE_KEY},
+    {PATH("/v1/refund"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_REFUND, JSON_ONE_KEY},
+    {PATH("/v1/show"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_SHOW, JSON_ONE_KEY},
+    {PATH("/v1/reset"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_RESET, JSON_ONE_KEY},
+    {PATH("/healthz"), METHODS_GET, HTTP1_ANSWER_HEALTH, WEIR_SHOW, JSON_ONE_KEY},
+    {PATH("/metrics"), METHODS_GET, HTTP1_ANSWER_METRICS, WEIR_SHOW, JSON_ONE_KEY},
+    {PATH("/"), METHODS_GET, HTTP1_ANSWER_INDEX, WEIR_SHOW, JSON_ONE_KEY},
 };
 
 static const struct endpoint *find_endpoint(struct bytes path)
@@ -125,11 +126,11 @@ static struct bytes read_body(struct http1_batch *batch, const struct http1_inco
 }
 
 static bool read_question(struct http1_batch *batch, struct http1_task *task,
-                          const struct http1_incoming *incoming)
+                          const struct http1_incoming *incoming, struct json_question *question,
+                          enum json_form form)
 {
-    struct json_question question;
     size_t used = 0;
-    switch (json_question_read(&question, read_body(batch, incoming),
+    switch (json_question_read(question, form, read_body(batch, incoming),
                                batch->room + batch->room_used, &used, task->detail)) {
     case JSON_OK: break;
     case JSON_BAD:
@@ -138,53 +139,18 @@ static bool read_question(struct http1_batch *batch, struct http1_task *task,
         return false;
     case JSON_NO_MEMORY: return http1_task_fail(task, 503, "out of memory");
     }
-    if (question.has_cost && (task->operation == WEIR_SHOW || task->operation == WEIR_RESET)) {
+    if (question->has_cost && (task->operation == WEIR_SHOW || task->operation == WEIR_RESET)) {
         return http1_task_fail(task, 400,
                                "\"cost\" has no meaning here: show and reset charge nothing");
     }
-    if (question.has_wait && task->operation != WEIR_TAKE) {
+    if (question->has_wait && task->operation != WEIR_TAKE) {
         return http1_task_fail(task, 400, "\"wait_ms\" has no meaning here: only a take waits");
     }
     batch->room_used += used;
-    task->key = question.key;
-    task->limit = question.limit;
-    task->cost_micro = question.cost_micro;
-    task->wait_ns = question.wait_ns;
+    task->cost_micro = question->cost_micro;
+    task->wait_ns = question->wait_ns;
+    task->is_together = form == JSON_SEVERAL_KEYS;
     return true;
-}
-
-/* Compiles the limit and queues the question. */
-static void ask(struct http1_batch *batch, struct service *service, struct http1_task *task)
-{
-    struct weir_error error;
-    uint32_t question = (uint32_t)batch->question_count;
-    const char *why_not = task->wait_ns > 0 ? service->ops->why_no_wait(service) : NULL;
-    if (why_not != NULL) {
-        http1_task_fail(task, 501, "wait_ms: %s", why_not);
-        return;
-    }
-    if (rule_cache_text(service->rules, &batch->rules[question], task->limit.at, task->limit.length,
-                        &error)
-        != WEIR_OK) {
-        http1_task_fail(task, 400, "the limit, byte %zu: %s", error.offset, error.message);
-        return;
-    }
-    if (!limit_counts(&batch->rules[question].limit, task->cost_micro)) {
-        http1_task_fail(task, 400, "the cost: " LIMIT_COUNTS_WHOLE);
-        return;
-    }
-    bool has_detail = task->operation > WEIR_CAN_TAKE;
-    batch->requests[question] = (struct weir_request){
-        .rule = &batch->rules[question],
-        .key = task->key.at,
-        .key_len = task->key.length,
-        .cost_micro = task->cost_micro,
-        .operation = task->operation,
-        .detail = has_detail ? &batch->details[question] : NULL,
-    };
-    task->question = question;
-    batch->question_count++;
-    batch->last_waits = task->wait_ns > 0;
 }
 
 /* ---- The route ---- */
@@ -267,15 +233,17 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
     if (!choose(service, task, incoming, path, endpoint)) {
         return;
     }
-    bool is_question = false;
     task->answer = endpoint->answer;
     task->operation = endpoint->operation;
     if (endpoint->answer == HTTP1_ANSWER_CHECK) {
-        is_question = http1_check_read(batch, service, task, incoming, query);
+        struct json_pair pair;
+        if (http1_check_read(batch, service, task, incoming, query, &pair)) {
+            http1_ask(batch, service, task, &pair, 1);
+        }
     } else if (endpoint->answer == HTTP1_ANSWER_DECISION) {
-        is_question = read_question(batch, task, incoming);
-    }
-    if (is_question) {
-        ask(batch, service, task);
+        struct json_question question;
+        if (read_question(batch, task, incoming, &question, endpoint->form)) {
+            http1_ask(batch, service, task, question.pairs, question.pair_count);
+        }
     }
 }

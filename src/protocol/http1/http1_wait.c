@@ -16,22 +16,23 @@ struct http1_wait {
     char text[]; // the limit, then the key
 };
 
-static struct http1_wait *keep(const struct http1_task *task, const struct service_config *config)
+static struct http1_wait *keep(const struct http1_task *task, const struct json_pair *pair,
+                               const struct service_config *config)
 {
-    size_t key_len = config->disclose_keys ? task->key.length : 0;
-    struct http1_wait *wait = malloc(sizeof *wait + task->limit.length + key_len);
+    size_t key_len = config->disclose_keys ? pair->key.length : 0;
+    struct http1_wait *wait = malloc(sizeof *wait + pair->limit.length + key_len);
     if (wait != NULL) {
         *wait = (struct http1_wait){
             .cost_micro = task->cost_micro,
-            .limit_len = (uint32_t)task->limit.length,
+            .limit_len = (uint32_t)pair->limit.length,
             .key_len = (uint32_t)key_len,
             .answer = (uint8_t)task->answer,
             .is_head = task->is_head,
             .close = task->close,
             .keep_alive = task->keep_alive,
         };
-        memcpy(wait->text, task->limit.at, task->limit.length);
-        memcpy(wait->text + task->limit.length, task->key.at, key_len);
+        memcpy(wait->text, pair->limit.at, pair->limit.length);
+        memcpy(wait->text + pair->limit.length, pair->key.at, key_len);
     }
     return wait;
 }
@@ -42,7 +43,7 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
     const struct http1_task *task = &batch->tasks[batch->task_count - 1];
     const struct weir_request *request = &batch->requests[task->question];
     struct weir_decision *decision = &batch->decisions[task->question];
-    session->wait = keep(task, service->config);
+    session->wait = keep(task, &batch->pairs[task->question], service->config);
     if (session->wait == NULL) {
         batch->failure = "there is no memory to wait in";
         bucket_answer_failed(decision, &request->rule->limit);
@@ -57,9 +58,8 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
 }
 
 /* Makes a batch of one task again, as it was. */
-const struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
-                                           struct service *service,
-                                           const struct weir_decision *decision)
+struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
+                                     struct service *service, const struct weir_decision *decision)
 {
     const struct http1_wait *wait = session->wait;
     struct http1_task *task = &batch->tasks[0];
@@ -68,11 +68,15 @@ const struct http1_task *http1_wait_answer(struct http1_session *session, struct
     task->close = wait->close;
     task->keep_alive = wait->keep_alive;
     task->allow = NULL;
-    task->limit = (struct bytes){wait->text, wait->limit_len};
-    task->key = (struct bytes){wait->text + wait->limit_len, wait->key_len};
     task->cost_micro = wait->cost_micro;
     task->operation = WEIR_TAKE;
     task->question = 0;
+    task->limit_count = 1;
+    task->is_together = false;
+    batch->pairs[0] = (struct json_pair){
+        .key = {wait->text + wait->limit_len, wait->key_len},
+        .limit = {wait->text, wait->limit_len},
+    };
     batch->decisions[0] = *decision;
     batch->failure = service->failure;
     struct weir_error error;

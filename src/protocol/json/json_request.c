@@ -13,6 +13,8 @@
 /* What json_question_read() is working on. */
 struct reading {
     struct json_question *question;
+    enum json_form form;
+    char where[32]; // "limits[2]: ", before what is said of a member
     char *room;
     size_t used;
     char *error;
@@ -22,8 +24,10 @@ __attribute__((format(printf, 2, 3))) static enum json_result bad(struct reading
                                                                   const char *format, ...)
 {
     va_list args;
+    size_t length = strlen(reading->where);
     va_start(args, format);
-    (void)vsnprintf(reading->error, JSON_ERROR_TEXT_MAX, format, args);
+    memcpy(reading->error, reading->where, length);
+    (void)vsnprintf(reading->error + length, JSON_ERROR_TEXT_MAX - length, format, args);
     va_end(args);
     return JSON_BAD;
 }
@@ -58,6 +62,40 @@ static enum json_result read_text(struct reading *reading, const char *name, con
     memcpy(reading->room + reading->used, json_string_value(value), length);
     reading->used += length;
     return JSON_OK;
+}
+
+/* The strings of an array, joined: each takes more room where it comes from. */
+static enum json_result read_list(struct reading *reading, const json_t *array, struct bytes *text)
+{
+    struct bytes list = {reading->room + reading->used, 0};
+    size_t count = json_array_size(array);
+    if (count == 0 || count > LIMIT_LIST_COUNT_MAX) {
+        return bad(reading, "\"limit\" has %zu limits: it must have 1 to %d", count,
+                   (int)LIMIT_LIST_COUNT_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+        struct bytes unused;
+        (void)snprintf(name, sizeof name, "limit[%zu]", i);
+        if (i > 0) {
+            memcpy(reading->room + reading->used, ", ", 2);
+            reading->used += 2;
+        }
+        enum json_result result =
+            read_text(reading, name, json_array_get(array, i), WEIR_LIMIT_TEXT_MAX, &unused);
+        if (result != JSON_OK) {
+            return result;
+        }
+    }
+    list.length = (size_t)(reading->room + reading->used - list.at);
+    *text = list;
+    return JSON_OK;
+}
+
+static enum json_result read_limit(struct reading *reading, const json_t *value, struct bytes *text)
+{
+    return json_is_array(value) ? read_list(reading, value, text)
+                                : read_text(reading, "limit", value, LIMIT_LIST_TEXT_MAX, text);
 }
 
 /* Whether a number that is not 0 became 0 at six decimal places. */
@@ -105,15 +143,74 @@ static enum json_result read_wait(struct reading *reading, const json_t *value)
     return JSON_OK;
 }
 
+/* What a question about one key has beside cost and wait_ms, and each member of "limits" alone. */
+static enum json_result read_pair_field(struct reading *reading, struct json_pair *pair,
+                                        const char *name, const json_t *value, const char *rest)
+{
+    if (strcmp(name, "key") == 0) {
+        return read_text(reading, "key", value, WEIR_KEY_BYTES_MAX, &pair->key);
+    }
+    if (strcmp(name, "limit") == 0) {
+        return read_limit(reading, value, &pair->limit);
+    }
+    return bad(reading, "unknown field \"%.64s\": there are key%s", name, rest);
+}
+
+static enum json_result check_pair(struct reading *reading, const struct json_pair *pair)
+{
+    if (pair->key.length == 0) {
+        return bad(reading, "\"key\" is missing");
+    }
+    if (pair->limit.length == 0) {
+        return bad(reading, "\"limit\" is missing");
+    }
+    return JSON_OK;
+}
+
+/* {"key": .., "limit": ..}, and nothing else. */
+static enum json_result read_pair(struct reading *reading, struct json_pair *pair, json_t *object)
+{
+    if (!json_is_object(object)) {
+        return bad(reading, "it must be an object, not %s", type_name(object));
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        enum json_result result = read_pair_field(reading, pair, name, value, " and limit");
+        if (result != JSON_OK) {
+            return result;
+        }
+    }
+    return check_pair(reading, pair);
+}
+
+static enum json_result read_pairs(struct reading *reading, const json_t *array)
+{
+    struct json_question *question = reading->question;
+    size_t count = json_array_size(array); // 0 if it is none
+    if (!json_is_array(array)) {
+        return bad(reading, "\"limits\" must be an array, not %s", type_name(array));
+    }
+    if (count == 0 || count > LIMIT_LIST_COUNT_MAX) {
+        return bad(reading, "\"limits\" has %zu members: it must have 1 to %d", count,
+                   (int)LIMIT_LIST_COUNT_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(reading->where, sizeof reading->where, "limits[%zu]: ", i);
+        enum json_result result = read_pair(reading, &question->pairs[i], json_array_get(array, i));
+        if (result != JSON_OK) {
+            return result;
+        }
+    }
+    reading->where[0] = '\0';
+    question->pair_count = count;
+    return JSON_OK;
+}
+
 static enum json_result read_field(struct reading *reading, const char *name, const json_t *value)
 {
     struct json_question *question = reading->question;
-    if (strcmp(name, "key") == 0) {
-        return read_text(reading, "key", value, WEIR_KEY_BYTES_MAX, &question->key);
-    }
-    if (strcmp(name, "limit") == 0) {
-        return read_text(reading, "limit", value, WEIR_LIMIT_TEXT_MAX, &question->limit);
-    }
     if (strcmp(name, "cost") == 0) {
         question->has_cost = true;
         return read_cost(reading, value);
@@ -122,7 +219,15 @@ static enum json_result read_field(struct reading *reading, const char *name, co
         question->has_wait = true;
         return read_wait(reading, value);
     }
-    return bad(reading, "unknown field \"%.64s\": there are key, limit, cost and wait_ms", name);
+    if (reading->form == JSON_ONE_KEY) {
+        question->pair_count = 1;
+        return read_pair_field(reading, &question->pairs[0], name, value,
+                               ", limit, cost and wait_ms");
+    }
+    if (strcmp(name, "limits") == 0) {
+        return read_pairs(reading, value);
+    }
+    return bad(reading, "unknown field \"%.64s\": there are limits, cost and wait_ms", name);
 }
 
 static enum json_result read_object(struct reading *reading, json_t *object)
@@ -139,23 +244,22 @@ static enum json_result read_object(struct reading *reading, json_t *object)
             return result;
         }
     }
-    if (reading->question->key.length == 0) {
-        return bad(reading, "\"key\" is missing");
+    if (reading->form == JSON_ONE_KEY) {
+        return check_pair(reading, &reading->question->pairs[0]);
     }
-    if (reading->question->limit.length == 0) {
-        return bad(reading, "\"limit\" is missing");
-    }
-    return JSON_OK;
+    return reading->question->pair_count > 0 ? JSON_OK : bad(reading, "\"limits\" is missing");
 }
 
-enum json_result json_question_read(struct json_question *question, struct bytes body, char *room,
-                                    size_t *used, char *error)
+enum json_result json_question_read(struct json_question *question, enum json_form form,
+                                    struct bytes body, char *room, size_t *used, char *error)
 {
-    struct reading reading = {question, room, 0, error};
+    struct reading reading = {.question = question, .form = form, .room = room, .error = error};
     json_error_t where;
     *question = (struct json_question){.cost_micro = WEIR_UNIT};
     if (body.length == 0) {
-        return bad(&reading, "the body is empty: send {\"key\": ..., \"limit\": ...}");
+        return bad(&reading, "the body is empty: send %s",
+                   form == JSON_ONE_KEY ? "{\"key\": ..., \"limit\": ...}"
+                                        : "{\"limits\": [{\"key\": ..., \"limit\": ...}]}");
     }
     json_t *root = json_loadb(body.at, body.length,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);

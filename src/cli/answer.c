@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/answer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,7 +10,13 @@
 #include "cli/promise.h"
 #include "core/arith.h"
 
-enum { DECISION_ITEM_COUNT = 6 };
+enum {
+    DECISION_ITEM_COUNT = 6,
+    LIMIT_ITEM_COUNT = 3, // of each of several: capacity, remaining, reset_after_ns
+};
+_Static_assert(DECISION_ITEM_COUNT + 1 + LIMIT_LIST_COUNT_MAX * (1 + LIMIT_ITEM_COUNT)
+                   <= REPLY_ITEM_COUNT_MAX,
+               "the longest answer can be read");
 
 static bool is_verdict(int64_t number)
 {
@@ -53,12 +60,56 @@ static bool read_amount(struct answer *answer, const struct reply_item *item)
            && amount_parse(&answer->parsed, item->text.at, item->text.length);
 }
 
+/* An array: what one of several limits says. */
+static bool read_limit(struct weir_decision *decision, const struct reply_item *items)
+{
+    if (items[0].type != '*' || items[0].number != LIMIT_ITEM_COUNT) {
+        return false;
+    }
+    for (size_t i = 1; i <= LIMIT_ITEM_COUNT; i++) {
+        if (items[i].type != ':') {
+            return false;
+        }
+    }
+    if (items[1].number < 0 || items[2].number < 0) {
+        return false;
+    }
+    *decision = (struct weir_decision){
+        .capacity = (uint64_t)items[1].number,
+        .remaining = (uint64_t)items[2].number,
+        .reset_after_ns = items[3].number,
+    };
+    return true;
+}
+
+/* Behind the decision the binding limit, and what each says. */
+static bool read_together(struct answer *answer, const struct reply *reply)
+{
+    const struct reply_item *binding = &reply->items[DECISION_ITEM_COUNT];
+    const size_t item_count = LIMIT_ITEM_COUNT + 1;
+    int64_t count = (int64_t)answer->list.count;
+    if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + 1 + item_count * (size_t)count
+        || !read_decision(&answer->decision, reply)) {
+        return false;
+    }
+    for (size_t i = 0; i < answer->list.count; i++) {
+        if (!read_limit(&answer->each[i], binding + 1 + item_count * i)) {
+            return false;
+        }
+    }
+    answer->binding = (int)binding->number;
+    return binding->type == ':' && binding->number >= -1 && binding->number < count;
+}
+
 bool answer_read(struct answer *answer, const struct reply *reply)
 {
     const struct reply_item *extra = &reply->items[DECISION_ITEM_COUNT];
     if (answer->operation == WEIR_RESET) {
         answer->existed = reply->items[0].number == 1;
         return !reply->is_array && reply->items[0].type == ':';
+    }
+    if (answer->list.count > 1) {
+        return read_together(answer, reply);
     }
     size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
     if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + extra_count
@@ -73,6 +124,20 @@ bool answer_read(struct answer *answer, const struct reply *reply)
         return extra[1].type == ':';
     }
     return true;
+}
+
+/* The limit that decided. */
+static struct weir_limit_config binding_config(const struct answer *answer)
+{
+    struct weir_limit_config config = answer->config;
+    if (answer->binding > 0) {
+        const struct limit_span *span = &answer->list.spans[answer->binding];
+        enum weir_status status =
+            weir_limit_parse(&config, answer->limits + span->at, span->length, NULL);
+        assert(status == WEIR_OK); // as it was before it was asked
+        (void)status;
+    }
+    return config;
 }
 
 int answer_exit_code(const struct answer *answer)
@@ -91,8 +156,9 @@ int answer_exit_code(const struct answer *answer)
 
 bool answer_waited_too_short(const struct answer *answer)
 {
-    return answer->decision.verdict == WEIR_NEVER
-           && answer->cost_micro <= answer->config.capacity_micro && answer->config.waiting > 0;
+    struct weir_limit_config config = binding_config(answer);
+    return answer->decision.verdict == WEIR_NEVER && answer->cost_micro <= config.capacity_micro
+           && config.waiting > 0;
 }
 
 const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX])
@@ -101,17 +167,18 @@ const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_
     char capacity[MICRO_TEXT_MAX];
     char wait[DURATION_TEXT_MAX];
     char own[DURATION_TEXT_MAX];
-    if (answer->cost_micro > answer->config.capacity_micro) {
+    struct weir_limit_config config = binding_config(answer);
+    if (answer->cost_micro > config.capacity_micro) {
         (void)snprintf(text, NEVER_TEXT_MAX, "a cost of %s exceeds the capacity of %s",
                        print_micro(answer->cost_micro, cost),
-                       print_micro(answer->config.capacity_micro, capacity));
+                       print_micro(config.capacity_micro, capacity));
         return text;
     }
     if (!answer_waited_too_short(answer)) {
         return "its limit lets nobody wait, and none goes at once"; // a queue with waiting=0
     }
     struct weir_amount wait_ns = amount_of(answer->wait_ns, 1);
-    struct weir_amount own_ns = promise_drain_ns(&answer->config, answer->cost_micro);
+    struct weir_amount own_ns = promise_drain_ns(&config, answer->cost_micro);
     (void)snprintf(text, NEVER_TEXT_MAX,
                    "a wait of %s is shorter than what an empty queue takes, %s",
                    duration_print_exact(&wait_ns, wait), duration_print_exact(&own_ns, own));
@@ -125,9 +192,8 @@ const char *answer_failure_text(bool waited)
 }
 
 /* "9 of 10 remain, empty in 100 ms" */
-static void say_rest(const struct answer *answer, const char *verb)
+static void say_rest(const struct weir_decision *decision, const char *verb)
 {
-    const struct weir_decision *decision = &answer->decision;
     char time[DURATION_TEXT_MAX];
     (void)printf("%" PRIu64 " of %" PRIu64 " %s", decision->remaining, decision->capacity, verb);
     if (decision->reset_after_ns == 0) {
@@ -152,12 +218,12 @@ static void say_verdict(const struct answer *answer)
             (void)printf("it may go in %s (",
                          duration_print_up((uint64_t)decision->delay_ns, time));
         }
-        say_rest(answer, charged ? "remain" : "would remain");
+        say_rest(decision, charged ? "remain" : "would remain");
         (void)fputs(decision->delay_ns > 0 ? ")" : "", stdout);
         break;
     case WEIR_LIMITED:
         (void)printf("retry in %s (", duration_print_up((uint64_t)decision->retry_after_ns, time));
-        say_rest(answer, "remain");
+        say_rest(decision, "remain");
         (void)putchar(')');
         break;
     case WEIR_NEVER: (void)fputs(answer_never_text(answer, never), stdout); break;
@@ -165,6 +231,29 @@ static void say_verdict(const struct answer *answer)
         (void)printf("the %s %s", answer->is_local ? "store" : "server",
                      answer_failure_text(answer->wait_ns > 0));
         break;
+    }
+}
+
+/* One line for each of several limits; the one that decided is marked. */
+static void say_limits(const struct answer *answer)
+{
+    struct colours colours = colours_of_output();
+    const struct limit_list *list = &answer->list;
+    size_t width = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        width = list->spans[i].length > width ? list->spans[i].length : width;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        bool is_binding = (int)i == answer->binding;
+        (void)printf("  %s%c %.*s%*s  ", is_binding ? colours.bold : "", is_binding ? '>' : ' ',
+                     (int)list->spans[i].length, answer->limits + list->spans[i].at,
+                     (int)(width - list->spans[i].length), "");
+        if (answer->decision.verdict == WEIR_FAILED && is_binding) {
+            (void)fputs("no decision", stdout);
+        } else {
+            say_rest(&answer->each[i], "remain");
+        }
+        (void)printf("%s\n", is_binding ? colours.plain : "");
     }
 }
 
@@ -193,7 +282,7 @@ void answer_say(const struct answer *answer)
         } else {
             (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
         }
-        say_rest(answer, "remain");
+        say_rest(&answer->decision, "remain");
         if (answer->operation == WEIR_FILL) {
             (void)amount_print_about(&answer->parsed, amount);
             (void)printf("; %s spilled%s", amount, answer->full ? ", the bucket is full" : "");
@@ -201,6 +290,22 @@ void answer_say(const struct answer *answer)
         break;
     }
     (void)putchar('\n');
+    if (answer->list.count > 1) {
+        say_limits(answer);
+    }
+}
+
+/* ,"binding":0,"limits":[{"capacity":10,...},...] */
+static void say_limits_json(const struct answer *answer)
+{
+    (void)printf(",\"binding\":%d,\"limits\":[", answer->binding);
+    for (size_t i = 0; i < answer->list.count; i++) {
+        const struct weir_decision *decision = &answer->each[i];
+        (void)printf(
+            "%s{\"capacity\":%" PRIu64 ",\"remaining\":%" PRIu64 ",\"reset_after_ns\":%" PRId64 "}",
+            i > 0 ? "," : "", decision->capacity, decision->remaining, decision->reset_after_ns);
+    }
+    (void)putchar(']');
 }
 
 void answer_say_json(const struct answer *answer)
@@ -218,6 +323,9 @@ void answer_say_json(const struct answer *answer)
                  weir_verdict_word(decision->verdict), decision->capacity, decision->remaining,
                  retry_ns, retry_ns < 0 ? -1 : retry_ns / ms + (retry_ns % ms != 0),
                  decision->reset_after_ns, decision->delay_ns);
+    if (answer->list.count > 1) {
+        say_limits_json(answer);
+    }
     /* An amount is digits with a point or a slash: read_amount() has seen to it. */
     if (answer->operation == WEIR_FILL) {
         (void)printf(",\"spill\":\"%.*s\",\"full\":%s", (int)answer->amount.length,

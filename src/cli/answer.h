@@ -10,16 +10,21 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/reply.h"
+#include "limiter/limit_list.h"
 #include "weir/limiter.h"
 
-/* A question and its answer. */
+/* A question and its answer. Under several limits `decision` is that of all together. */
 struct answer {
     enum weir_operation operation;
     bool is_local; // decided here, in a store
     uint64_t cost_micro;
     uint64_t wait_ns;
-    struct weir_limit_config config; // the limit that was asked about
+    struct weir_limit_config config; // the limit that was asked about, the first of several
+    const char *limits;              // as it was written: the question's
+    struct limit_list list;          // where each stands in it
     struct weir_decision decision;
+    struct weir_decision each[LIMIT_LIST_COUNT_MAX]; // capacity, remaining and reset_after_ns
+    int binding;                                     // which of several decided; -1: none
     struct bytes amount;       // fill: the spill; show: the level; as the server wrote it
     struct weir_amount parsed; // the same
     char amount_text[WEIR_AMOUNT_TEXT_MAX]; // where `amount` lies if no server wrote it
@@ -30,7 +35,8 @@ struct answer {
 /* Fills everything but the question from a reply. False if the reply does not fit it. */
 bool answer_read(struct answer *answer, const struct reply *reply);
 
-/* One line for people, or one of JSON, the same as HTTP's POST /v1/... answers. */
+/* One line for people, and under several limits one for each; or one of JSON, the same as HTTP's
+ * POST /v1/... answers. */
 void answer_say(const struct answer *answer);
 void answer_say_json(const struct answer *answer);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * take, can-take, fill, refund, reset and show: one question about one bucket, put to a server over
- * RESP in one round trip, or decided here in a file that others share. */
+ * take, can-take, fill, refund, reset and show: one question about one key, put to a server over RESP
+ * in one round trip, or decided here in a file that others share. */
 #include "cli/question.h"
 #include "cli/store_option.h"
 
-enum { WORD_COUNT_MAX = 16 };
+enum { WORD_COUNT_MAX = 1 + 8 * LIMIT_LIST_COUNT_MAX };
 
 enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_WAIT };
 
@@ -111,7 +111,8 @@ static int choose_place(struct decide *decide)
     struct question *question = &decide->question;
     const struct command *command = question->command;
     if (question->wait_ms > 0) {
-        int code = question_need_server(question, decide->store.url);
+        int code = question_may_wait(question);
+        code = code == CLI_DONE ? question_need_server(question, decide->store.url) : code;
         if (code == CLI_DONE && question->server.text == NULL) {
             question->server.text = SERVER_DEFAULT;
         }
@@ -166,6 +167,9 @@ const struct command TAKE_COMMAND = {
         "charges nothing and says when to come back. Exits with 0 if it is allowed, 1 if it is\n"
         "limited, 4 if the cost exceeds the capacity, so that no wait helps.\n"
         "\n"
+        "Under several limits, up to 16, it is allowed if every one allows it; otherwise nothing\n"
+        "is charged anywhere, and the limit that decided is marked.\n"
+        "\n"
         "With --wait it stands in line, first come, first served, and the answer comes when it\n"
         "is its turn: whoever comes meanwhile, with or without --wait, is behind it. A wait that\n"
         "cannot end in time is refused at once, and so is everyone while the line is full. At\n"
@@ -174,6 +178,7 @@ const struct command TAKE_COMMAND = {
     .examples =
         "    weir take login:alice 10/s\n"
         "    weir take export:bob 100/h capacity=5 --cost 2.5\n"
+        "    weir take api:acme 10/s 1000/h\n"
         "    weir take deploy 1/h --json || echo 'not yet'\n"
         "    weir take api:acme 5/s --wait 30s --server weir:6390 && curl https://api.example/\n",
     .options = OPTIONS_OF_TAKE,

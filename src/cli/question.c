@@ -11,7 +11,7 @@
 #include "core/bucket_math.h"
 #include "core/quantity.h"
 
-enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + 4096, KEY_SHOWN_MAX = 40 };
+enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096, KEY_SHOWN_MAX = 40 };
 
 #define ERASE_LINE "\r\033[K"
 
@@ -86,6 +86,26 @@ int question_read_option(struct question *question, int option, const char *valu
     return CLI_DONE;
 }
 
+/* Reads each limit, and keeps what the first one says; *counts: all of them can count the cost. */
+static enum weir_status read_limits(struct question *question, bool *counts,
+                                    struct weir_error *error)
+{
+    const char *text = question->limit;
+    struct limit_list *list = &question->list;
+    enum weir_status status = limit_list_split(list, text, strlen(text), error);
+    for (size_t i = list->count; status == WEIR_OK && i-- > 0;) {
+        const struct limit_span *span = &list->spans[i];
+        struct weir_limit limit;
+        status = weir_limit_parse(&question->config, text + span->at, span->length, error);
+        status = status == WEIR_OK ? weir_limit_init(&limit, &question->config, error) : status;
+        if (status != WEIR_OK) {
+            return limit_list_fail(list, i, status, error);
+        }
+        *counts = *counts && limit_counts(&limit, question->cost_micro);
+    }
+    return status;
+}
+
 int question_read_words(struct question *question, int count, char **words)
 {
     if (count == 0) {
@@ -99,20 +119,31 @@ int question_read_words(struct question *question, int count, char **words)
         return usage_error(question->command, "a key has 1 to %d bytes", WEIR_KEY_BYTES_MAX);
     }
     question->key = words[0];
-    if (!join_limit(question->limit, count - 1, words + 1)) {
-        return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
+    struct limit_arguments joined;
+    if (!limit_arguments_join(&joined, count - 1, words + 1)) {
+        return usage_error(question->command, "limits have at most %d bytes",
+                           (int)LIMIT_LIST_TEXT_MAX);
     }
-    struct weir_limit limit;
+    memcpy(question->limit, joined.text, joined.length + 1);
     struct weir_error error;
-    if (weir_limit_parse(&question->config, question->limit, strlen(question->limit), &error)
-            != WEIR_OK
-        || weir_limit_init(&limit, &question->config, &error) != WEIR_OK) {
+    bool counts = true;
+    if (read_limits(question, &counts, &error) != WEIR_OK) {
         complain_at(question->command, question->limit, &error);
         return CLI_USAGE;
     }
-    return limit_counts(&limit, question->cost_micro)
+    if (question->list.count > 1 && question->operation != WEIR_TAKE
+        && question->operation != WEIR_CAN_TAKE) {
+        return usage_error(question->command,
+                           "one limit at a time: only take and can-take are under several");
+    }
+    return counts ? CLI_DONE : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
+}
+
+int question_may_wait(const struct question *question)
+{
+    return question->list.count <= 1
                ? CLI_DONE
-               : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
+               : usage_error(question->command, "a take under several limits cannot wait");
 }
 
 int question_need_server(struct question *question, const char *store_url)
@@ -201,6 +232,18 @@ static void write_request(struct buffer *request, const struct question *questio
     }
 }
 
+void question_begin_answer(const struct question *question, struct answer *answer)
+{
+    *answer = (struct answer){
+        .operation = question->operation,
+        .cost_micro = question->cost_micro,
+        .config = question->config,
+        .limits = question->limit,
+        .list = question->list,
+        .binding = -1,
+    };
+}
+
 int question_open(struct question *question, struct client *client)
 {
     enum client_status status = client_open(client, question->server.resolved,
@@ -254,12 +297,8 @@ int question_receive(struct question *question, struct client *client, struct an
     if (status != CLIENT_OK) {
         return fail_client(question, client, status);
     }
-    *answer = (struct answer){
-        .operation = question->operation,
-        .cost_micro = question->cost_micro,
-        .wait_ns = question->wait_ms * NS_PER_MS,
-        .config = question->config,
-    };
+    question_begin_answer(question, answer);
+    answer->wait_ns = question->wait_ms * NS_PER_MS;
     return answer_read(answer, &reply) ? CLI_DONE : fail_reply(question, &reply);
 }
 

@@ -22,6 +22,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/duration.h"
+#include "cli/limit_arguments.h"
 #include "cli/server_option.h"
 
 #define QUESTION_WAIT_MS_MAX UINT64_C(86400000) // 24 h, as on the wire
@@ -51,8 +52,9 @@ struct question {
     enum weir_operation operation;
     struct server_option server;
     const char *key;
-    char limit[WEIR_LIMIT_TEXT_MAX + 1];
-    struct weir_limit_config config; // that limit
+    char limit[LIMIT_LIST_TEXT_MAX + 1]; // or a list of them
+    struct limit_list list;              // where each stands in it
+    struct weir_limit_config config;     // the first of them
     uint64_t cost_micro;
     uint64_t wait_ms;
     uint64_t timeout_ns;
@@ -68,11 +70,18 @@ struct question question_that_waits(const struct command *command);
 
 /* Each reads a part of the command line. CLI_DONE, or complains and returns CLI_USAGE.
  *   question_read_option()  one of QUESTION_OPTIONS
- *   question_read_words()   a key, and the limit in one word or several */
+ *   question_read_words()   a key, and the limit in one word or several; of a take and a can_take also
+ *                           several limits */
 int question_read_option(struct question *question, int option, const char *value);
 int question_read_cost(struct question *question, const char *text);
 int question_read_wait(struct question *question, const char *text);
 int question_read_words(struct question *question, int count, char **words);
+
+/* CLI_DONE; or complains, where a take under several limits would wait. */
+int question_may_wait(const struct question *question);
+
+/* An answer that knows what was asked, and nothing else yet. */
+void question_begin_answer(const struct question *question, struct answer *answer);
 
 /* Sees to it that the question goes to a server, for only there are lines: what the command line
  * says counts alone, else the environment, else SERVER_DEFAULT. CLI_DONE, or complains.

@@ -59,7 +59,7 @@ static enum reply_result read_item(struct bytes input, size_t *at, struct reply_
     if (!read_number(item->text, &item->number)) {
         return REPLY_BAD;
     }
-    if (item->type == ':') {
+    if (item->type == ':' || item->type == '*') {
         return REPLY_DONE;
     }
     if (item->type != '$' || item->number < 0 || item->number > REPLY_BULK_BYTES_MAX) {
@@ -74,33 +74,53 @@ static enum reply_result read_item(struct bytes input, size_t *at, struct reply_
     return memcmp(item->text.at + length, "\r\n", 2) == 0 ? REPLY_DONE : REPLY_BAD;
 }
 
+/* How many values an array says to have. */
+static bool is_count(int64_t number)
+{
+    return number >= 1 && number <= REPLY_ITEM_COUNT_MAX;
+}
+
+/* The values of an array of `count`, and of those within it, one after the other. */
+static enum reply_result read_array(struct bytes input, size_t *at, size_t count,
+                                    struct reply *reply)
+{
+    size_t inner = 0; // how many of an inner array are still to come
+    reply->count = count;
+    for (size_t i = 0; i < reply->count; i++) {
+        struct reply_item *item = &reply->items[i];
+        enum reply_result result = read_item(input, at, item);
+        if (result != REPLY_DONE) {
+            return result;
+        }
+        if (item->type != '*') {
+            inner -= inner > 0;
+            continue;
+        }
+        if (inner > 0 || !is_count(item->number)
+            || (size_t)item->number > REPLY_ITEM_COUNT_MAX - reply->count) {
+            return REPLY_BAD;
+        }
+        inner = (size_t)item->number;
+        reply->count += inner;
+    }
+    return REPLY_DONE;
+}
+
 enum reply_result reply_parse(struct bytes input, struct reply *reply, size_t *used)
 {
     size_t at = 0;
-    reply->is_array = input.length > 0 && input.at[0] == '*';
+    enum reply_result result = read_item(input, &at, &reply->items[0]);
+    if (result != REPLY_DONE) {
+        return result;
+    }
+    reply->is_array = reply->items[0].type == '*';
     reply->count = 1;
     if (reply->is_array) {
-        struct bytes line;
-        int64_t count;
-        enum reply_result result = read_line(input, 0, &line);
-        if (result != REPLY_DONE) {
-            return result;
-        }
-        if (!read_number((struct bytes){line.at + 1, line.length - 1}, &count) || count < 1
-            || count > REPLY_ITEM_COUNT_MAX) {
-            return REPLY_BAD;
-        }
-        reply->count = (size_t)count;
-        at = line.length + 2;
-    }
-    for (size_t i = 0; i < reply->count; i++) {
-        enum reply_result result = read_item(input, &at, &reply->items[i]);
-        if (result != REPLY_DONE) {
-            return result;
-        }
+        int64_t count = reply->items[0].number;
+        result = is_count(count) ? read_array(input, &at, (size_t)count, reply) : REPLY_BAD;
     }
     *used = at;
-    return REPLY_DONE;
+    return result;
 }
 
 bool reply_is_error(const struct reply *reply, const char *prefix)

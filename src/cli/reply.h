@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a server answers in RESP2, as far as the commands of weir answer: one value, or an array of
- * values, that are numbers or texts. */
+ * values, that are numbers, texts, or arrays of such. */
 #ifndef WEIR_CLI_REPLY_H
 #define WEIR_CLI_REPLY_H
 
@@ -12,7 +12,7 @@
 #include "protocol/bytes.h"
 
 enum {
-    REPLY_ITEM_COUNT_MAX = 8,
+    REPLY_ITEM_COUNT_MAX = 80,
     REPLY_LINE_BYTES_MAX = 1024,      // a number, or a sentence
     REPLY_BULK_BYTES_MAX = 64 * 1024, // a text of a given length
 };
@@ -23,14 +23,15 @@ enum reply_result {
     REPLY_BAD   // no reply that weir's commands have
 };
 
-/*   type  ':' number, '+' or '$' text, '-' error (its text too) */
+/*   type  ':' number, '+' or '$' text, '-' error (its text too); '*' an array of `number` values, which
+ *         are the items behind it, and none of them an array */
 struct reply_item {
     char type;
     int64_t number;
     struct bytes text;
 };
 
-/* A single value has count 1 and is no array. */
+/* A single value has count 1 and is no array. `count` is of all items, those of inner arrays too. */
 struct reply {
     bool is_array;
     size_t count;

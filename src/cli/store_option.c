@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "limiter/together.h"
 #include "server/process.h"
 
 enum { PATH_BYTES_MAX = 1024 };
@@ -82,25 +83,53 @@ int store_option_default(struct store_option *store, const struct command *comma
     return CLI_DONE;
 }
 
-static void decide(struct weir_limiter *limiter, const struct weir_rule *rule,
+/* What is asked of the store: under several limits as many requests, decided together. */
+struct requests {
+    size_t count;
+    struct weir_rule rules[LIMIT_LIST_COUNT_MAX];
+    struct weir_request requests[LIMIT_LIST_COUNT_MAX];
+};
+
+static enum weir_status make_requests(struct requests *made, const struct weir_limiter *limiter,
+                                      const struct question *question, struct weir_error *error)
+{
+    const struct limit_list *list = &question->list;
+    size_t later;
+    size_t earlier;
+    made->count = list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        struct weir_limit limit;
+        struct weir_limit_config config;
+        const char *text = question->limit + list->spans[i].at;
+        enum weir_status status = weir_limit_parse(&config, text, list->spans[i].length, error);
+        status = status == WEIR_OK ? weir_limit_init(&limit, &config, error) : status;
+        if (status != WEIR_OK) {
+            return limit_list_fail(list, i, status, error);
+        }
+        weir_rule_init(&made->rules[i], limiter, &limit);
+        made->requests[i] = (struct weir_request){
+            .rule = &made->rules[i],
+            .key = question->key,
+            .key_len = strlen(question->key),
+            .cost_micro = question->cost_micro,
+            .operation = question->operation,
+            .and_next = i + 1 < list->count,
+        };
+    }
+    return together_find_twice(made->requests, made->count, &later, &earlier)
+               ? limit_list_fail_twice(list, later, earlier, error)
+               : WEIR_OK;
+}
+
+static void decide(struct weir_limiter *limiter, struct requests *made,
                    const struct question *question, struct answer *answer)
 {
     struct weir_detail detail = {.existed = false};
-    struct weir_request request = {
-        .rule = rule,
-        .key = question->key,
-        .key_len = strlen(question->key),
-        .cost_micro = question->cost_micro,
-        .operation = question->operation,
-        .detail = &detail,
-    };
-    *answer = (struct answer){
-        .operation = question->operation,
-        .is_local = true,
-        .cost_micro = question->cost_micro,
-        .config = question->config,
-    };
-    weir_limiter_decide(limiter, &request, &answer->decision, 1);
+    question_begin_answer(question, answer);
+    answer->is_local = true;
+    made->requests[0].detail = &detail;
+    weir_limiter_decide(limiter, made->requests, answer->each, made->count);
+    answer->decision = weir_decision_of_all(answer->each, made->count, &answer->binding);
     answer->existed = detail.existed;
     answer->full = detail.full;
     answer->parsed = detail.amount;
@@ -145,15 +174,15 @@ int store_option_ask(const struct store_option *store, const struct question *qu
                      struct answer *answer)
 {
     struct weir_limiter *limiter;
-    struct weir_rule rule;
+    struct requests made;
     struct weir_error error = {.message = ""};
     int code = store_option_open(store, question->command, &limiter);
     if (code != CLI_DONE) {
         return code;
     }
-    enum weir_status status = weir_rule_from_text(&rule, limiter, question->limit, &error);
+    enum weir_status status = make_requests(&made, limiter, question, &error);
     if (status == WEIR_OK) {
-        decide(limiter, &rule, question, answer);
+        decide(limiter, &made, question, answer);
     } else {
         complain_at(question->command, question->limit, &error);
     }

@@ -162,6 +162,76 @@ def test_a_limit_in_words_is_the_same_limit(ask, key):
     assert ask("take", key, "bucket", "600/min", "capacity=1")[0] == 1
 
 
+# ---- Several limits ----
+
+
+@pytest.fixture(params=["server", "file"])
+def ask_under_several(request, tmp_path):
+    """Asks a server whose clock stands still, or a file, whose times are left out."""
+    environment = {"WEIR_STORE": f"file:{tmp_path}/buckets.weir"}
+    if request.param == "server":
+        server = request.getfixturevalue("server")
+        environment = {"WEIR_SERVER": f"127.0.0.1:{server.resp_port}"}
+
+    def run(*arguments):
+        done = weir(*arguments, environment=environment)
+        assert done.stderr == ""
+        return done.returncode, re.sub(r", empty in [^\n)]*|retry in [^(]*", "", done.stdout)
+
+    return run
+
+
+def test_a_take_under_several_limits_is_all_or_nothing(ask_under_several, key):
+    both = ("take", key, "10/d", "100/d", "capacity=20")
+    assert ask_under_several(*both, "--cost", 9) == (
+        0, "allowed: 1 of 10 remain\n"
+           "    10/d               1 of 10 remain\n"
+           "    100/d capacity=20  11 of 20 remain\n")
+    for _ in range(2):
+        assert ask_under_several(*both, "--cost", 2) == (
+            1, "limited: (1 of 10 remain)\n"
+               "  > 10/d               1 of 10 remain\n"
+               "    100/d capacity=20  11 of 20 remain\n")
+    assert ask_under_several("can-take", key, "100/d capacity=20, 10/d", "--cost", 15) == (
+        4, "never: a cost of 15 exceeds the capacity of 10\n"
+           "    100/d capacity=20  11 of 20 remain\n"
+           "  > 10/d               1 of 10 remain\n")
+    code, said = ask_under_several(*both, "--cost", 2, "--json")
+    answer = json.loads(said)
+    assert (code, answer["verdict"], answer["binding"]) == (1, "limited", 0)
+    assert [limit["remaining"] for limit in answer["limits"]] == [1, 11]
+    assert answer["retry_after_ns"] > 0
+
+
+@pytest.mark.parametrize("words", [["10/d", "5/h"], ["10/d,5/h"], ["10/d,", "5/h"], ["10/d", ",", "5/h"],
+                                   ["bucket", "10/d", "queue", "5/h"], ["10/d  capacity=10, 5/h"]])
+def test_limits_in_any_words_are_a_list(ask, key, words):
+    code, said = ask("take", key, *words, "--json")
+    assert (code, [limit["capacity"] for limit in json.loads(said)["limits"]]) == (0, [10, 5])
+
+
+def test_a_list_that_is_wrong_says_which_and_where(server, tmp_path):
+    here = ("--server", f"127.0.0.1:{server.resp_port}")
+    file = ("--store", f"file:{tmp_path}/buckets.weir")
+    for arguments, said in [
+        (["10/s", "9/x", *here], "limit 2 of 2: unknown unit 'x'; one of ns us ms s min h d w\n"
+                                 "    10/s, 9/x\n            ^\n"),
+        (["10/s", *["9/s"] * 16, *file], "17 limits: at most 16 can be taken together\n"),
+        (["10/s", "600/min", "burst=10", *file],
+         "limit 2 of 2 is limit 1 again, the same bucket twice\n    10/s, 600/min burst=10\n"),
+        (["1" * 300, *file], "the limit is longer than 256 bytes\n"),
+    ]:
+        done = weir("take", "k", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("weir take: " + said)
+    done = weir("take", "k", "10/s", "600/min", "burst=10", *here)
+    assert done.returncode == 3
+    assert "limit 2 of 2 is limit 1 again, the same bucket twice" in done.stderr
+    done = weir("run", "k", "10/s", "5/s", "--", "true")
+    assert done.returncode == 125
+    assert "a take under several limits cannot wait" in done.stderr
+
+
 def test_any_key_will_do(ask):
     for key in ("a b", "--", "\n", "schlüssel", "x" * 60000, "*3\r\n", "-x"):
         assert ask("take", "--cost", 1, "--", key, "1/h")[0] == 0
@@ -400,8 +470,10 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["take", "k", "10/s", "--server", "localhost:65536"], "bad server address"),
         (["take", "k", "10/s", "--server", "unix:"], "bad server address"),
         (["take", "k", "10/s", "--server", "unix:/" + "x" * 200], "bad server address"),
-        (["take", "k", *["10/s"] * 17], "too many words"),
-        (["take", "k", "1" * 300], "a limit has at most 256 bytes"),
+        (["take", "k", *["10/s", "capacity=5"] * 65], "too many words"),
+        (["take", "k", *["1" * 300 + "/s"] * 14], "limits have at most 4128 bytes"),
+        (["fill", "k", "10/s", "5/s"], "one limit at a time"),
+        (["take", "k", "10/s", "5/s", "--wait", "5s"], "a take under several limits cannot wait"),
         (["explain"], "say which limit"),
         (["version", "please"], "it takes no words"),
         (["bench", "fast"], "it takes only options"),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/limit_arguments.h"
 #include "cli/simulate/instant.h"
 #include "cli/simulate/simulate.h"
 #include "core/quantity.h"
@@ -34,40 +35,6 @@ const struct option SIMULATE_OPTIONS[] = {
     [OPTION_JSON] = {"json", NULL, "what came out as JSON, times in nanoseconds"},
     {NULL, NULL, NULL},
 };
-
-enum { LOWER_WORD_MAX = 32 };
-
-static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz";
-
-/* Whether a word is one of the kinds of limit: the reader of limits knows. */
-static bool is_kind(const char *word)
-{
-    char text[LOWER_WORD_MAX + sizeof " 1/s"];
-    struct weir_limit_config unused;
-    struct weir_error error = {.offset = 0};
-    size_t length = strlen(word);
-    if (length == 0 || length > LOWER_WORD_MAX || strspn(word, LETTERS) != length) {
-        return false;
-    }
-    memcpy(text, word, length);
-    memcpy(text + length, " 1/s", sizeof " 1/s");
-    return weir_limit_parse(&unused, text, length + 4, &error) == WEIR_OK || error.offset > 0;
-}
-
-/* COUNT/PERIOD, or several words in one: a limit, or the beginning of one. */
-static bool is_rate(const char *word)
-{
-    size_t length = strcspn(word, " ");
-    bool is_number = word[0] >= '0' && word[0] <= '9' && memchr(word, '/', length) != NULL;
-    if (is_number || word[length] == '\0') {
-        return is_number;
-    }
-    char kind[LOWER_WORD_MAX + 1] = "";
-    if (length <= LOWER_WORD_MAX) {
-        memcpy(kind, word, length);
-    }
-    return is_kind(kind);
-}
 
 /* name=value: goes on with the limit before it. */
 static bool is_policy(const char *word)
@@ -104,9 +71,9 @@ static int add_lane(struct simulate *simulate, int count, char **words)
 static int read_words(struct simulate *simulate, int count, char **words)
 {
     int at = 0;
-    while (at < count && (is_rate(words[at]) || is_kind(words[at]))) {
+    while (at < count && (word_is_rate(words[at]) || word_is_kind(words[at]))) {
         int begin = at++;
-        if (is_kind(words[begin]) && at < count && is_rate(words[at])) {
+        if (word_is_kind(words[begin]) && at < count && word_is_rate(words[at])) {
             at++;
         }
         while (at < count && is_policy(words[at])) {

@@ -95,14 +95,14 @@ def test_every_page_is_in_the_index():
     assert not {page for page in pages - {"README.md"} if f"({page})" not in index}
 
 
-# ---- The pages about waiting ----
+# ---- The pages with a task ----
 
-PAGES_OF_WAITING = ["somebody-elses-limit.md", "smooth-what-you-send.md"]
+PAGES_WITH_A_TASK = ["somebody-elses-limit.md", "smooth-what-you-send.md", "several-limits.md"]
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("page", PAGES_OF_WAITING)
-def test_sessions_of_the_pages_about_waiting(page, tmp_path):
+@pytest.mark.parametrize("page", PAGES_WITH_A_TASK)
+def test_sessions_of_the_pages_with_a_task(page, tmp_path):
     (tmp_path / "weir").symlink_to(weir_binary())
     sessions = list(read_sessions(ROOT / "docs" / page))
     assert len(sessions) >= 3
@@ -205,3 +205,16 @@ def test_messages_of_a_program_leave_evenly():
         program["send_evenly"](range(6), lambda message: sent.append((message, time.monotonic())))
         assert [message for message, _ in sent] == list(range(6))
         assert all(when - began >= (i + 1) * 0.05 - 0.001 for i, (_, when) in enumerate(sent))
+
+
+@pytest.mark.once
+def test_a_program_is_told_whose_limit_it_is():
+    with WeirServer("--test-clock") as server:
+        may_pass = python_of("several-limits.md", server)["may_pass"]
+        assert may_pass("alice", "acme", 8) == (True, None)
+        assert may_pass("alice", "acme", 3) == (False, "you are too fast: try again in 100 ms")
+        for user in range(9):
+            assert may_pass(user, "acme", 10)[0]
+        assert may_pass("zoe", "acme", 3) == (
+            False, "your company is too fast: try again in 10 ms")
+        assert may_pass("zoe", "other", 10)[0]  # nothing of it was charged to her

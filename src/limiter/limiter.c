@@ -104,6 +104,9 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
         free(made);
         return status;
     }
+    if (!config->caller_clock) {
+        table_follow_wall(made->store);
+    }
     bool is_private = url.kind != STORE_FILE && !url.is_shared;
     uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
     made->lines = is_private ? lines_open(made->store, waiting_max) : NULL;

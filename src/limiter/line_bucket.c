@@ -4,6 +4,7 @@
  * takes as soon as its cost fits, and so does the next; the others only have to know whether that will be
  * in time. */
 #include "limiter/line.h"
+#include "sync/atomic.h"
 
 /* The moment after a take that was made as soon as it fitted. That is at a reading, a whole nanosecond; if
  * the bucket was empty by then, its time counts from there. */
@@ -36,16 +37,18 @@ static struct span after_all(const struct line *line, struct span moment)
 
 /* When a charge fits behind all who are there, each of whom goes as soon as he fits. What a bucket drains
  * meanwhile is known by its span; a line of any other kind is walked through. */
-static uint64_t fits_behind_at(const struct line *line, const struct charge *charge,
-                               struct span moment, uint64_t now_ns)
+static uint64_t fits_behind_at(const struct lines *lines, const struct line *line,
+                               const struct charge *charge, struct span moment, uint64_t now_ns)
 {
     const struct weir_limit *limit = limit_of(line);
+    uint64_t utc_offset_ns = load_relaxed(&lines->store->utc_offset_ns); // it may change until then
     if (limit->kind == WEIR_KIND_BUCKET) {
         struct span behind = after_all(line, moment);
         return fits_at(limit, span_add(behind, charge->span, limit->denominator));
     }
     for (const struct waiter *waiter = line->first; waiter != NULL; waiter = waiter->next) {
         struct charge before = charge_of(limit, waiter->cost_micro);
+        before.utc_offset_ns = (int64_t)utc_offset_ns;
         struct weir_bucket then = bucket_with_moment((struct weir_bucket){0, 0}, moment);
         now_ns = kind_fits_at(limit, moment, &before, now_ns);
         moment = kind_take(then, limit, &before, now_ns).moment;
@@ -58,7 +61,7 @@ static uint64_t wait_behind(struct lines *lines, const struct line *line,
                             const struct charge *charge, struct outcome *outcome, uint64_t now_ns)
 {
     *outcome = line_look(lines, line, now_ns);
-    return ns_until(fits_behind_at(line, charge, outcome->moment, now_ns), now_ns);
+    return ns_until(fits_behind_at(lines, line, charge, outcome->moment, now_ns), now_ns);
 }
 
 static struct shortage shortage_of_bucket(struct lines *lines, const struct line *line,
@@ -66,8 +69,9 @@ static struct shortage shortage_of_bucket(struct lines *lines, const struct line
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
     uint64_t now_ns = joining->now_ns;
-    uint64_t turn_ns = line != NULL ? fits_behind_at(line, &joining->charge, outcome.moment, now_ns)
-                                    : kind_fits_at(limit, outcome.moment, &joining->charge, now_ns);
+    uint64_t turn_ns = line != NULL
+                           ? fits_behind_at(lines, line, &joining->charge, outcome.moment, now_ns)
+                           : kind_fits_at(limit, outcome.moment, &joining->charge, now_ns);
     uint64_t needed_ns = ns_until(turn_ns, now_ns);
     if (line_has_place(lines, line, joining)) {
         return (struct shortage){needed_ns, 0};

@@ -89,10 +89,13 @@ struct waiting_room {
 /* First member of every store.
  *   waiting_room   NULL: this process has the buckets to itself
  *   waiting_bytes  how large it is, the beginning included
- *   waiting_epoch  how often the memory has outlived all who used it, and one */
+ *   waiting_epoch  how often the memory has outlived all who used it, and one
+ *   utc_offset_ns  UTC minus the store's clock, modulo 2^64, for limits that go by the calendar; 0 where a
+ *                  reading is UTC itself. Read and written relaxed: it changes only when a clock is set */
 struct store {
     const struct store_ops *ops;
     struct line_keeper *keeper; // NULL: nobody can wait here
+    uint64_t utc_offset_ns;
     struct waiting_room *waiting_room;
     size_t waiting_bytes;
     uint64_t waiting_epoch;

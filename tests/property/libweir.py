@@ -208,7 +208,8 @@ class Limiter:
     def __init__(self, memory_bytes=0, seed=0):
         self.handle = c_void_p()
         error = Error()
-        config = (c_uint64 * 16)(memory_bytes, seed, 0)  # struct weir_limiter_config, the rest 0
+        # struct weir_limiter_config: a seed, no store, a clock of the caller's; the rest 0
+        config = (c_uint64 * 16)(memory_bytes, 0, seed, 1, 0, 1)
         status = LIBRARY.weir_limiter_open(byref(self.handle), config, byref(error))
         assert status == 0, error.message
 

@@ -67,8 +67,10 @@ static void note_answer(struct waiter *waiter, const struct weir_decision *decis
 
 static void people_open(struct people *people, uint64_t memory_bytes, uint64_t waiting_max)
 {
-    const struct weir_limiter_config config = {
-        .memory_bytes = memory_bytes, .waiting_max = waiting_max, .seed = {1, 2}};
+    const struct weir_limiter_config config = {.memory_bytes = memory_bytes,
+                                               .waiting_max = waiting_max,
+                                               .seed = {1, 2},
+                                               .caller_clock = true};
     struct weir_error error;
     memset(people, 0, sizeof *people);
     if (weir_limiter_open(&people->limiter, &config, &error) != WEIR_OK) {

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "store/table/store_clock.h"
 #include "weir/clock.h"
 
 enum { THREADS = 3, READINGS = 200000, NEW_THREADS = 20, FIRST_READINGS = 50000 };
@@ -138,6 +139,33 @@ static void test_goes_on_after_a_long_rest(void **state)
     }
 }
 
+static void test_utc_is_the_wall_clocks_within_the_noise_that_is_told(void **state)
+{
+    (void)state;
+    const struct store_clock clock = {.shared = NULL};
+    struct utc_reading reading = store_clock_read_utc(&clock);
+    struct timespec time;
+    uint64_t before_ns = weir_clock_now_ns();
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    uint64_t after_ns = weir_clock_now_ns();
+    uint64_t wall_ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    uint64_t noise_ns = reading.noise_ns + 2 * WEIR_CLOCK_ERROR_NS_MAX;
+    assert_true(before_ns + reading.offset_ns <= wall_ns + noise_ns);
+    assert_true(wall_ns <= after_ns + reading.offset_ns + noise_ns);
+}
+
+static void test_only_a_step_of_the_wall_clock_changes_the_offset(void **state)
+{
+    (void)state;
+    const uint64_t step_ns = UTC_STEP_NS + 1;
+    assert_int_equal(utc_settle(step_ns, (struct utc_reading){0, 0}), 0);
+    assert_int_equal(utc_settle(0, (struct utc_reading){step_ns, 0}), step_ns);
+    assert_int_equal(utc_settle(0, (struct utc_reading){0 - step_ns, 0}), 0 - step_ns);
+    assert_int_equal(utc_settle(0, (struct utc_reading){UTC_STEP_NS, 0}), 0);
+    assert_int_equal(utc_settle(0, (struct utc_reading){0 - UTC_STEP_NS, 0}), 0);
+    assert_int_equal(utc_settle(0, (struct utc_reading){step_ns, UTC_STEP_NS}), 0); // says nothing
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +174,8 @@ int main(void)
         cmocka_unit_test(test_threads_agree_within_the_stated_error),
         cmocka_unit_test(test_a_new_thread_begins_within_the_stated_error),
         cmocka_unit_test(test_goes_on_after_a_long_rest),
+        cmocka_unit_test(test_utc_is_the_wall_clocks_within_the_noise_that_is_told),
+        cmocka_unit_test(test_only_a_step_of_the_wall_clock_changes_the_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

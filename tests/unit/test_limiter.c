@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "weir/limiter.h"
 
@@ -377,6 +378,45 @@ static void test_readings_beyond_the_last_count_as_the_last(void **state)
     weir_limiter_close(limiter);
 }
 
+static uint64_t wall_ns(void)
+{
+    struct timespec time;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &time), 0);
+    return (uint64_t)time.tv_sec * S + (uint64_t)time.tv_nsec;
+}
+
+/* By the real clocks: the window ends at midnight, give or take how long we were interrupted. */
+static void test_a_fixed_limit_goes_by_the_wall_clock(void **state)
+{
+    (void)state;
+    static const char *const STORES[] = {"memory:", "memory:?shared=yes"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct weir_limiter_config config = {.memory_bytes = 1 << 20, .store = STORES[i]};
+        struct weir_limiter *limiter;
+        assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+        struct weir_rule rule = rule_of(limiter, "fixed 5/d");
+        uint64_t before_ns = wall_ns();
+        struct weir_decision decision = weir_limiter_take(limiter, &rule, "k", 1, WEIR_UNIT);
+        uint64_t until_ns = wall_ns() + (uint64_t)decision.reset_after_ns;
+        const uint64_t day_ns = 86400 * S;
+        assert_int_equal(decision.verdict, WEIR_ALLOWED);
+        assert_in_range(decision.reset_after_ns, 1, day_ns);
+        assert_in_range((until_ns + S / 100) % day_ns, 0, S / 50 + wall_ns() - before_ns);
+        weir_limiter_close(limiter);
+    }
+}
+
+static void test_readings_of_the_callers_clock_are_utc(void **state)
+{
+    (void)state;
+    const struct weir_limiter_config config = {.memory_bytes = 1 << 20, .caller_clock = true};
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    struct weir_rule rule = rule_of(limiter, "fixed 5/d");
+    assert_int_equal(take(limiter, &rule, "k", 1, 3600 * S).reset_after_ns, 23 * 3600 * S);
+    weir_limiter_close(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_what_has_drained_makes_room),
         cmocka_unit_test(test_decides_by_its_own_clock),
         cmocka_unit_test(test_readings_beyond_the_last_count_as_the_last),
+        cmocka_unit_test(test_a_fixed_limit_goes_by_the_wall_clock),
+        cmocka_unit_test(test_readings_of_the_callers_clock_are_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

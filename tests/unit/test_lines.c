@@ -227,6 +227,39 @@ static void test_who_leaves_a_stepped_line_lets_the_others_up(void **state)
     close_world(world);
 }
 
+/* Windows of 10 ms that end at whole tens: the world begins at 1000 ms. */
+static void test_a_line_of_a_fixed_limit_goes_by_the_calendar(void **state)
+{
+    (void)state;
+    struct world *world = open_world("fixed 4/10ms");
+    assert_int_equal(take(world, 3 * UNIT).verdict, WEIR_ALLOWED);
+    struct person *first = stand(world, 2 * UNIT, LONG);    // at 10 ms
+    struct person *second = stand(world, UNIT, LONG);       // at 10 ms too, though it would fit now
+    struct person *third = stand(world, 4 * UNIT, 20 * MS); // at 20 ms
+    assert_limited(join(world, UNIT, 30 * MS - 1)->decision, 1);
+    assert_limited(take(world, UNIT), 30 * MS);
+    advance(world, 25);
+    assert_served(first, 10 * MS);
+    assert_served(second, 10 * MS);
+    assert_served(third, 20 * MS);
+    assert_limited(take(world, UNIT), 5 * MS);
+    close_world(world);
+}
+
+static void test_a_line_of_a_sliding_limit_waits_until_enough_has_faded(void **state)
+{
+    (void)state;
+    struct world *world = open_world("sliding 4/10ms");
+    assert_int_equal(take(world, 4 * UNIT).verdict, WEIR_ALLOWED);
+    struct person *first = stand(world, UNIT, LONG);      // at 12.5 ms, a quarter of 4 later
+    struct person *second = stand(world, 2 * UNIT, LONG); // at 17.5 ms: 4 * 0.25 + 1 + 2
+    assert_limited(join(world, 4 * UNIT, 30 * MS - 1)->decision, 1); // when all has faded
+    advance(world, 30);
+    assert_served(first, 12 * MS + 500000);
+    assert_served(second, 17 * MS + 500000);
+    close_world(world);
+}
+
 static void test_what_charges_nothing_is_answered_at_once(void **state)
 {
     (void)state;
@@ -1009,6 +1042,8 @@ int main(void)
         cmocka_unit_test(test_a_large_cost_is_not_overtaken),
         cmocka_unit_test(test_a_stepped_line_goes_by_periods),
         cmocka_unit_test(test_who_leaves_a_stepped_line_lets_the_others_up),
+        cmocka_unit_test(test_a_line_of_a_fixed_limit_goes_by_the_calendar),
+        cmocka_unit_test(test_a_line_of_a_sliding_limit_waits_until_enough_has_faded),
         cmocka_unit_test(test_what_charges_nothing_is_answered_at_once),
         cmocka_unit_test(test_who_would_come_too_late_does_not_stand),
         cmocka_unit_test(test_so_many_may_wait_for_one_bucket),

@@ -15,7 +15,8 @@ _Static_assert(REQUEST_COUNT_MAX - LANE_COUNT_MAX >= 0,
 
 int lanes_open(struct simulate *simulate)
 {
-    const struct weir_limiter_config config = {.memory_bytes = simulate->memory_bytes};
+    const struct weir_limiter_config config = {.memory_bytes = simulate->memory_bytes,
+                                               .caller_clock = true};
     struct weir_error error;
     if (weir_limiter_open(&simulate->limiter, &config, &error) != WEIR_OK) {
         complain(simulate->command, "%s", error.message);

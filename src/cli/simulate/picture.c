@@ -145,7 +145,8 @@ static void arrive(struct replay *replay, const struct kept *kept)
 static bool draw_exactly(struct picture *picture, const struct simulate *simulate,
                          const struct lane *lane, struct picture_range range)
 {
-    const struct weir_limiter_config small = {.memory_bytes = WEIR_MEMORY_BYTES_MIN};
+    const struct weir_limiter_config small = {.memory_bytes = WEIR_MEMORY_BYTES_MIN,
+                                              .caller_clock = true};
     struct replay replay = {.simulate = simulate, .picture = picture, .range = range};
     if (weir_limiter_open(&replay.limiter, &small, NULL) != WEIR_OK) {
         return false;

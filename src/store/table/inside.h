@@ -3,7 +3,8 @@
  * What the chapters on the table's buckets share; nobody else includes it.
  *
  *   table.c     one bucket at a time: finding, making, deciding
- *   together.c  several at once, all or nothing */
+ *   together.c  several at once, all or nothing
+ *   utc.c       the wall clock, for limits that go by the calendar */
 #ifndef WEIR_STORE_TABLE_INSIDE_H
 #define WEIR_STORE_TABLE_INSIDE_H
 
@@ -65,6 +66,18 @@ static inline bool outcome_is_too_late(const struct weir_request *request,
 {
     return request->operation == WEIR_TAKE && outcome.verdict == WEIR_ALLOWED
            && bucket_delay_ns(&request->rule->limit, charge, outcome, now_ns) > patience_ns;
+}
+
+/* What a request's cost means under its limit, now. */
+static inline struct charge table_charge(struct table *table, const struct weir_request *request,
+                                         uint64_t now_ns)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct charge charge = charge_of(limit, request->cost_micro);
+    if (__builtin_expect(limit->kind == WEIR_KIND_FIXED, 0)) {
+        charge.utc_offset_ns = table_utc_offset_ns(table, now_ns);
+    }
+    return charge;
 }
 
 /* Answers that nothing can be decided. */

@@ -57,3 +57,27 @@ void store_clock_renew(const struct store_clock *clock, uint64_t now_ns)
     }
     flush_if_due(clock, now_ns);
 }
+
+/* Between two readings of the one clock the other: the closer they are, the better. */
+struct utc_reading store_clock_read_utc(const struct store_clock *clock)
+{
+    enum { TRIES = 4 };
+    struct utc_reading best = {0, UINT64_MAX};
+    for (int i = 0; i < TRIES && best.noise_ns > UTC_STEP_NS / 100; i++) {
+        uint64_t before_ns = store_clock_now_ns(clock);
+        uint64_t wall_ns = wall_now_ns();
+        uint64_t noise_ns = store_clock_now_ns(clock) - before_ns;
+        if (noise_ns < best.noise_ns) {
+            best = (struct utc_reading){wall_ns - (before_ns + noise_ns / 2), noise_ns};
+        }
+    }
+    return best;
+}
+
+uint64_t utc_settle(uint64_t offset_ns, struct utc_reading reading)
+{
+    uint64_t ahead_ns = reading.offset_ns - offset_ns;
+    uint64_t step_ns = ahead_ns < UINT64_MAX / 2 ? ahead_ns : 0 - ahead_ns;
+    bool is_step = step_ns > UTC_STEP_NS && reading.noise_ns < UTC_STEP_NS;
+    return is_step ? reading.offset_ns : offset_ns;
+}

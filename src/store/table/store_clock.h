@@ -61,6 +61,20 @@ bool store_clock_goes_on(const struct store_clock *clock);
 /* Renews the pair, and flushes what is due. Never blocks but for a flush. */
 void store_clock_renew(const struct store_clock *clock, uint64_t now_ns);
 
+/* How far UTC is ahead of the clock, modulo 2^64, and how exactly that is known: the two were not read at one
+ * instant but within `noise_ns`. */
+struct utc_reading {
+    uint64_t offset_ns;
+    uint64_t noise_ns;
+};
+
+struct utc_reading store_clock_read_utc(const struct store_clock *clock);
+
+/* The offset to go on with. Both clocks are slewed alike, so it changes only when the wall clock is set: less
+ * than UTC_STEP_NS is noise, and a reading that is noisier than that says nothing. */
+#define UTC_STEP_NS UINT64_C(1000000)
+uint64_t utc_settle(uint64_t offset_ns, struct utc_reading reading);
+
 static inline uint64_t store_clock_now_ns(const struct store_clock *clock)
 {
     uint64_t now_ns = weir_clock_now_ns();

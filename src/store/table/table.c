@@ -376,7 +376,7 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
                                                       uint64_t hash, uint64_t home, uint64_t now_ns,
                                                       struct weir_decision *decision)
 {
-    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
+    struct charge charge = table_charge(table, request, now_ns);
     struct found found;
     uint64_t reading_ns = now_ns;
     unsigned turns = BACKOFF_TURNS_FIRST;
@@ -430,7 +430,7 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
                                            uint64_t now_ns)
 {
     struct table *table = (struct table *)store;
-    struct charge charge = charge_of(&request->rule->limit, request->cost_micro);
+    struct charge charge = table_charge(table, request, now_ns);
     uint64_t home = table_home_of(table, id);
     struct found found;
     for (;;) {

@@ -49,7 +49,8 @@ struct stripe {
 } __attribute__((aligned(128)));
 
 /*   guard  0 in a process that must not use this memory, because it is its parent's
- *   epoch  how often the memory has outlived all who used it */
+ *   epoch  how often the memory has outlived all who used it
+ *   utc_renewed_ns  the reading at which somebody last looked up UTC; whoever moves it does */
 struct table {
     struct store store;
     struct line *lines;
@@ -58,6 +59,8 @@ struct table {
     uint64_t stripe_lines; // a power of two
     const uint64_t *guard;
     struct store_clock clock;
+    bool follows_wall; // store.utc_offset_ns is renewed
+    uint64_t utc_renewed_ns;
     uint64_t epoch;
     struct event_pool events;
     struct mapping mapping;
@@ -88,6 +91,13 @@ struct store *table_open(uint64_t memory_bytes, uint64_t events_bytes);
 
 /* The same, shared with the processes that this one will fork. */
 struct store *table_open_shared(uint64_t memory_bytes, uint64_t events_bytes);
+
+/* Has limits that go by the calendar follow the wall clock: from now on, and before anybody uses the table.
+ * Otherwise readings count as UTC. */
+void table_follow_wall(struct store *store);
+
+/* UTC minus the table's clock, looked up again about once a second. */
+int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns);
 
 /* Lays a table over memory of this shape: lines, and the stripes behind them. */
 void table_place(struct table *table, void *memory, struct table_shape shape);

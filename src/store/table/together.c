@@ -408,11 +408,10 @@ static void start(struct run *run, struct table *table, const struct weir_reques
     run->now_ns = now_ns;
     run->count = count;
     for (size_t i = 0; i < count; i++) {
-        const struct weir_limit *limit = &requests[i].rule->limit;
         run->members[i] = (struct member){.request = &requests[i],
                                           .hash = hashes[i],
                                           .home = table_home_of(table, hashes[i]),
-                                          .charge = charge_of(limit, requests[i].cost_micro)};
+                                          .charge = table_charge(table, &requests[i], now_ns)};
     }
 }
 

@@ -169,6 +169,34 @@ def test_gets_exact_decisions(client, server):
     assert decision(never) == (2, 5, 0, -1, 10 * NS_PER_S, 0)
 
 
+def together(reply):
+    """Six values, the binding limit, and three values of each limit."""
+    if isinstance(reply, dict):
+        limits = [tuple(limit[name] for name in ("capacity", "remaining", "reset_after_ns"))
+                  for limit in reply["limits"]]
+        return decision(reply), reply["binding"], limits
+    return tuple(reply[:6]), reply[6], [tuple(limit) for limit in reply[7:]]
+
+
+def test_takes_under_several_limits(library, client, server):
+    client.connect(server.resp_port)
+    take = ["WEIR.TAKEALL", "2", "user:a", "2/s", "all", "3/min", "COST", "2"]
+    reply = client.command(*take)
+    assert isinstance(reply, dict) == LIBRARIES[library][1]
+    whole = (0, 2, 0, -1, NS_PER_S, 0)
+    assert together(reply) == (whole, -1, [(2, 0, NS_PER_S), (3, 1, 40 * NS_PER_S)])
+    take[2] = "user:b"
+    whole = (1, 3, 1, 20 * NS_PER_S, 40 * NS_PER_S, 0)
+    refused = (whole, 1, [(2, 2, 0), (3, 1, 40 * NS_PER_S)])
+    assert together(client.command(*take)) == refused
+    assert [together(reply) for reply in client.pipeline([take] * 3)] == [refused] * 3
+    assert [together(reply) for reply in client.transaction([take] * 3)] == [refused] * 3
+    reply = client.command("WEIR.TAKE", "user:b", "2/s, 3/min")
+    assert together(reply)[1:] == (-1, [(2, 1, NS_PER_S // 2), (3, 2, 20 * NS_PER_S)])
+    with pytest.raises(ClientError, match="the same bucket twice"):
+        client.command("WEIR.TAKE", "user:b", "2/s, 120/min capacity=2")
+
+
 def test_throttles(client, server):
     client.connect(server.resp_port)
     throttle = ["CL.THROTTLE", "alice", "4", "5", "10"]

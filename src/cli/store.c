@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * weir store: how a file of buckets is doing, and how to empty it, while others use it. */
+ * weir store: how a file of buckets is doing, and how to empty it or give it another size, while others use
+ * it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/store_option.h"
+#include "cli/store_resize.h"
+#include "core/quantity.h"
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
 #include "store/table/file_header.h"
 
-enum { OPTION_STORE, OPTION_JSON };
+enum { OPTION_STORE, OPTION_EVENTS, OPTION_JSON };
+
+enum { GROW_FROM_PERCENT = 70 }; // of the slots in use: beyond 80 some may find no room
 
 static const struct option OPTIONS[] = {
     [OPTION_STORE] = {"store", "URL",
                       "file:/PATH; else WEIR_STORE, else\nfile:~/.local/state/weir/default.weir"},
+    [OPTION_EVENTS] = {"events", "SIZE",
+                       "of resize: how much memory for the events of windows;\n"
+                       "otherwise it changes in proportion"},
     [OPTION_JSON] = {"json", NULL, "one line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -27,12 +36,23 @@ struct status {
     struct weir_limiter_stats stats;
     uint64_t live_count;
     uint32_t format;
-    char made[32]; // RFC 3339
+    uint64_t advised_bytes; // 0: as it is
+    char made[32];          // RFC 3339
 };
 
 static struct table *table_of(const struct weir_limiter *limiter)
 {
-    return (struct table *)limiter->store;
+    return table_current(limiter->store);
+}
+
+/* Twice the size, where buckets find no room or soon may. */
+static uint64_t advise(const struct status *status)
+{
+    const struct weir_limiter_stats *stats = &status->stats;
+    bool is_small = stats->full_count != 0 || stats->events_full_count != 0
+                    || status->live_count > stats->slot_count / 100 * GROW_FROM_PERCENT;
+    bool can_grow = stats->memory_bytes <= WEIR_MEMORY_BYTES_MAX / 2;
+    return is_small && can_grow ? 2 * stats->memory_bytes : 0;
 }
 
 static void read_status(const struct weir_limiter *limiter, struct status *status)
@@ -44,6 +64,7 @@ static void read_status(const struct weir_limiter *limiter, struct status *statu
     weir_limiter_stats(limiter, &status->stats);
     status->live_count = table_live_count(table, weir_limiter_now_ns(limiter));
     status->format = header->stamp.format;
+    status->advised_bytes = advise(status);
     status->made[0] = '\0';
     if (gmtime_r(&made_s, &made) != NULL) {
         (void)strftime(status->made, sizeof status->made, "%Y-%m-%dT%H:%M:%SZ", &made);
@@ -56,10 +77,11 @@ static void say_json(const struct status *status)
     (void)printf("{\"format\":%" PRIu32 ",\"made\":\"%s\",\"bytes\":%" PRIu64 ",\"slots\":%" PRIu64
                  ",\"live\":%" PRIu64 ",\"used\":%" PRIu64 ",\"reused\":%" PRIu64
                  ",\"full\":%" PRIu64 ",\"events_bytes\":%" PRIu64 ",\"events_used_bytes\":%" PRIu64
-                 ",\"events_full\":%" PRIu64 "}\n",
+                 ",\"events_full\":%" PRIu64 ",\"advised_bytes\":%" PRIu64 "}\n",
                  status->format, status->made, stats->memory_bytes, stats->slot_count,
                  status->live_count, stats->used_count, stats->reused_count, stats->full_count,
-                 stats->events_bytes, stats->events_used_bytes, stats->events_full_count);
+                 stats->events_bytes, stats->events_used_bytes, stats->events_full_count,
+                 status->advised_bytes);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -87,6 +109,11 @@ static void say(const struct status *status, const char *url)
     (void)printf("  no room  %" PRIu64 " times for a bucket, %" PRIu64
                  " times for an event: answered as on_full says\n",
                  stats->full_count, stats->events_full_count);
+    if (status->advised_bytes != 0) {
+        (void)printf("\nIt is too small, and can grow while it is in use:\n"
+                     "  weir store resize %" PRIu64 "K --store '%s'\n",
+                     status->advised_bytes >> 10, url);
+    }
 }
 
 static int run_status(const struct weir_limiter *limiter, const char *url, bool json)
@@ -112,74 +139,143 @@ static int run_reset(const struct weir_limiter *limiter, bool json)
     return CLI_DONE;
 }
 
+/* What the command line says. */
+struct upkeep {
+    struct store_option store;
+    const char *action;
+    uint64_t bytes, events_bytes; // of resize
+    bool json;
+};
+
 /* Looking after a store must not make one. */
-static int check_there(const struct command *command, const char *url)
+static int check_there(const struct command *command, const char *url, struct store_url *parsed)
 {
-    struct store_url parsed;
     struct weir_error error;
-    if (store_url_parse(&parsed, url, &error) != WEIR_OK) {
+    if (store_url_parse(parsed, url, &error) != WEIR_OK) {
         complain_at(command, url, &error);
         return CLI_USAGE;
     }
-    if (access(parsed.path, F_OK) != 0) {
-        complain(command, "no store at %s: %s", parsed.path, strerror(errno));
+    if (access(parsed->path, F_OK) != 0) {
+        complain(command, "no store at %s: %s", parsed->path, strerror(errno));
         return CLI_FAILED;
     }
     return CLI_DONE;
 }
 
-static int run_action(const struct command *command, struct store_option *store, bool is_reset,
-                      bool json)
+static bool is_action(const struct upkeep *upkeep, const char *name)
+{
+    return upkeep->action != NULL && strcmp(upkeep->action, name) == 0;
+}
+
+static bool is_of_memory(const struct store_option *store)
+{
+    const char *url = store->url != NULL ? store->url : getenv("WEIR_STORE");
+    return url != NULL && strncmp(url, "memory:", strlen("memory:")) == 0;
+}
+
+static int run_action(const struct command *command, struct upkeep *upkeep)
 {
     struct weir_limiter *limiter;
-    int code = store_option_complete(store, command);
-    code = code == CLI_DONE ? check_there(command, store->url) : code;
-    code = code == CLI_DONE ? store_option_open(store, command, &limiter) : code;
+    struct store_url url;
+    if (is_action(upkeep, "resize") && is_of_memory(&upkeep->store)) {
+        return usage_error(command, "memory keeps the size that it was opened with, shared=yes or "
+                                    "not; a file can grow: file:/PATH");
+    }
+    int code = store_option_complete(&upkeep->store, command);
+    code = code == CLI_DONE ? check_there(command, upkeep->store.url, &url) : code;
+    if (code == CLI_DONE && is_action(upkeep, "resize")) {
+        return store_resize(command, url.path, upkeep->bytes, upkeep->events_bytes, upkeep->json);
+    }
+    code = code == CLI_DONE ? store_option_open(&upkeep->store, command, &limiter) : code;
     if (code == CLI_DONE) {
-        code = is_reset ? run_reset(limiter, json) : run_status(limiter, store->url, json);
+        code = is_action(upkeep, "reset") ? run_reset(limiter, upkeep->json)
+                                          : run_status(limiter, upkeep->store.url, upkeep->json);
         weir_limiter_close(limiter);
     }
     return code;
 }
 
+/* The words of the command: what to do, and to what size. */
+static int read_word(const struct command *command, struct upkeep *upkeep, const char *word)
+{
+    if (upkeep->action == NULL) {
+        upkeep->action = word;
+        return CLI_DONE;
+    }
+    if (!is_action(upkeep, "resize")) {
+        return usage_error(command, "one of status, resize, reset");
+    }
+    if (upkeep->bytes != 0) {
+        return usage_error(command, "one size");
+    }
+    if (!quantity_parse_bytes(word, &upkeep->bytes) || upkeep->bytes < WEIR_MEMORY_BYTES_MIN
+        || upkeep->bytes > WEIR_MEMORY_BYTES_MAX) {
+        return usage_error(command, "a size is 64K to 16T, for example 64M: '%s'", word);
+    }
+    return CLI_DONE;
+}
+
+static int read_events(const struct command *command, struct upkeep *upkeep, const char *value)
+{
+    if (!quantity_parse_bytes(value, &upkeep->events_bytes)
+        || upkeep->events_bytes < WEIR_EVENTS_BYTES_MIN
+        || upkeep->events_bytes > WEIR_EVENTS_BYTES_MAX) {
+        return usage_error(command, "memory for events is 4K to 1T, for example 16M: '%s'", value);
+    }
+    return CLI_DONE;
+}
+
+static int check_action(const struct command *command, const struct upkeep *upkeep)
+{
+    bool is_resize = is_action(upkeep, "resize");
+    if (!is_resize && !is_action(upkeep, "status") && !is_action(upkeep, "reset")) {
+        return usage_error(command, "say what to do: status, resize or reset");
+    }
+    if (is_resize && upkeep->bytes == 0) {
+        return usage_error(command, "to what size? weir store resize 64M");
+    }
+    if (!is_resize && upkeep->events_bytes != 0) {
+        return usage_error(command, "--events is an option of resize");
+    }
+    return CLI_DONE;
+}
+
 static int run_store(const struct command *command, int count, char **words)
 {
     struct arguments arguments = {.count = count, .words = words};
-    struct store_option store = {.url = NULL};
-    const char *action = NULL;
+    struct upkeep upkeep = {.action = NULL};
     const char *value;
-    bool json = false;
+    int code = CLI_DONE;
     for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
         switch (option) {
-        case OPTION_STORE: store.url = value; break;
-        case OPTION_JSON: json = true; break;
+        case OPTION_STORE: upkeep.store.url = value; break;
+        case OPTION_EVENTS: code = read_events(command, &upkeep, value); break;
+        case OPTION_JSON: upkeep.json = true; break;
         case ARGUMENT_HELP: command_help(command); return CLI_DONE;
-        case ARGUMENT_WORD:
-            if (action != NULL) {
-                return usage_error(command, "one of status, reset");
-            }
-            action = words[arguments.at - 1];
-            break;
+        case ARGUMENT_WORD: code = read_word(command, &upkeep, value); break;
         default: return usage_error(command, "%s", arguments.problem);
         }
+        if (code != CLI_DONE) {
+            return code;
+        }
     }
-    bool is_reset = action != NULL && strcmp(action, "reset") == 0;
-    if (action == NULL || (!is_reset && strcmp(action, "status") != 0)) {
-        return usage_error(command, "say what to do: status or reset");
-    }
-    return run_action(command, &store, is_reset, json);
+    code = check_action(command, &upkeep);
+    return code == CLI_DONE ? run_action(command, &upkeep) : code;
 }
 
 const struct command STORE_COMMAND = {
     .name = "store",
-    .words = "status|reset",
-    .summary = "how a file of buckets is doing; or empty all of them",
+    .words = "status|resize SIZE|reset",
+    .summary = "how a file of buckets is doing; give it another size; or empty it",
     .about =
         "status says how full the file is, and how often there was no room for a bucket.\n"
-        "reset empties all buckets, as if nobody had ever taken from them. Others may use the\n"
-        "file meanwhile.",
+        "resize moves all buckets to a file of another size, 64K to 16T, which gets the name of\n"
+        "the first. None is lost, nor a charge: takes wait for a moment, and go on there.\n"
+        "reset empties all buckets, as if nobody had ever taken from them.\n"
+        "Others may use the file meanwhile.",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
+                "    weir store resize 64M\n"
                 "    weir store reset\n",
     .options = OPTIONS,
     .run = run_store,

@@ -46,10 +46,12 @@
 /* Of the flags above:
  *   LINE    somebody stands in line, so whoever does not has to go by the line's keeper
  *   MARKED  a take under several limits is deciding: the state stands still until the mark is gone
+ *   MOVED   the bucket goes on in another table (store/table/moving.h)
  * A state with any of them is nothing that the usual take could deal with. */
 #define BUCKET_LINE   (UINT64_C(1) << 59)
 #define BUCKET_MARKED (UINT64_C(1) << 60)
-#define BUCKET_FLAGS  (BUCKET_LINE | BUCKET_MARKED)
+#define BUCKET_MOVED  (UINT64_C(1) << 61)
+#define BUCKET_FLAGS  (BUCKET_LINE | BUCKET_MARKED | BUCKET_MOVED)
 
 _Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
 _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,

@@ -126,6 +126,11 @@ enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct 
                     "these buckets are private to the process that opened them, and this is its "
                     "child: open memory:?shared=yes before fork(), or file:/path");
     }
+    if (status == WEIR_E_FILE) {
+        return fail(error, status, 0,
+                    "the buckets have moved to a file of another size, which cannot be opened from "
+                    "here: is its folder mounted, and may it be read?");
+    }
     return status;
 }
 

@@ -60,6 +60,15 @@ bool mapping_open_file(struct mapping *mapping, int fd, size_t bytes)
     return open_plain(mapping, bytes, MAP_SHARED, fd);
 }
 
+void mapping_fetch(void *at, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE // Linux 5.14
+    (void)madvise(at, bytes, MADV_POPULATE_WRITE);
+#else
+    (void)madvise(at, bytes, MADV_WILLNEED);
+#endif
+}
+
 void mapping_close(struct mapping *mapping)
 {
     if (mapping->whole_at != NULL) {

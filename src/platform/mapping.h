@@ -33,6 +33,10 @@ bool mapping_open_shared(struct mapping *mapping, size_t bytes);
 /* Maps the beginning of a file, shared with whoever else maps it. */
 bool mapping_open_file(struct mapping *mapping, int fd, size_t bytes);
 
+/* Asks for the pages from `at` on, to be written to, so that nobody waits for them later. What is in them stays.
+ * A wish: without it everything works, slower. */
+void mapping_fetch(void *at, size_t bytes);
+
 void mapping_close(struct mapping *mapping);
 
 #endif

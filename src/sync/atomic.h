@@ -55,6 +55,18 @@ static inline void store_relaxed(uint64_t *word, uint64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
+static inline void *load_pointer(void *const *at) // acquire
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+/* Replaces *at by `next` if it equals `expected`. Acquire and release. */
+static inline bool cas_pointer(void **at, void *expected, void *next)
+{
+    return __atomic_compare_exchange_n(at, &expected, next, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+}
+
 /* Replaces *word by `next` if it equals *expected; otherwise reads it into *expected. Acquire and
  * release. */
 static inline bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next)

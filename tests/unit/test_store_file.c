@@ -265,7 +265,7 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     struct file_header bad = good;
     bad.stamp.format = 7;
     write_header(place->path, &bad);
-    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 3");
+    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 4");
     char said[300];
     (void)snprintf(said, sizeof said, "; this sets it aside: mv '%s' '%s.old'", place->path,
                    place->path);

@@ -5,6 +5,7 @@
 #include "store/table/event_pool.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "sync/atomic.h"
 
@@ -129,6 +130,33 @@ struct sweep_part event_pool_sweep(struct event_pool *pool, uint64_t count)
     header->sweep_at += part.count;
     unlock(pool);
     return part;
+}
+
+bool event_pool_carry(struct event_pool *into, struct event_pool *from)
+{
+    if (from->chunk_count == 0) {
+        return true;
+    }
+    lock(from); // so that the list is whole
+    const struct pool_header *old = from->header;
+    struct pool_header *new = into->header;
+    bool fits = old->fresh_count <= into->chunk_count;
+    if (fits) {
+        memcpy(into->chunks, from->chunks, old->fresh_count * sizeof *into->chunks);
+        new->fresh_count = old->fresh_count;
+        new->free_first = old->free_first;
+        new->free_count = old->free_count;
+        new->sweep_at = old->sweep_at;
+        new->sweep_turn = old->sweep_turn;
+        new->epoch = into->epoch;
+    }
+    unlock(from);
+    return fits;
+}
+
+uint64_t event_pool_fresh_count(const struct event_pool *pool)
+{
+    return pool->chunk_count != 0 ? load_relaxed(&pool->header->fresh_count) : 0; // a statistic
 }
 
 uint64_t event_pool_used_count(const struct event_pool *pool)

@@ -105,6 +105,13 @@ struct sweep_part {
 };
 struct sweep_part event_pool_sweep(struct event_pool *pool, uint64_t count);
 
+/* Copies all chunks that were ever taken into a pool that nobody else uses yet: their numbers stay. Nobody
+ * changes a chunk of `from` meanwhile. False: there is no room for them. */
+bool event_pool_carry(struct event_pool *into, struct event_pool *from);
+
+/* How many chunks `into` must have for that. */
+uint64_t event_pool_fresh_count(const struct event_pool *pool);
+
 /* Statistics: how many chunks belong to somebody, and how many events found none. */
 uint64_t event_pool_used_count(const struct event_pool *pool);
 uint64_t event_pool_full_count(const struct event_pool *pool);

@@ -12,6 +12,9 @@
  * old ones may be held by the dead) and lets time go on. The stripes are looked through one by one, by
  * whoever locks them next: `epoch`. Killed in the middle of this, it is done again from the start.
  *
+ * A file whose buckets have moved to a larger one (resize.c) leads there, until it has lost its name to
+ * it.
+ *
  * Caveats. Who may write the file is trusted by all who open it: what is in it can crash them, and worse
  * (the C library follows pointers in robust locks). Whoever cuts it short while it is open gets everyone
  * else a SIGBUS. It must not be shared between hosts. */
@@ -32,7 +35,7 @@
 
 #include "core/fail.h"
 #include "platform/boot.h"
-#include "store/table/file_header.h"
+#include "store/table/file_opening.h"
 #include "store/table/siphash.h"
 
 enum {
@@ -44,18 +47,6 @@ enum {
 #define GFS2_MAGIC   0x01161970
 #define LUSTRE_MAGIC 0x0bd00bd0
 #define VBOXSF_MAGIC 0x786f4256
-
-/* What is open so far. */
-struct opening {
-    const struct file_config *config;
-    struct weir_error *error;
-    int fd;
-    uint64_t boot_id[2];
-    uint64_t file_bytes;
-    uint64_t inode;
-    struct mapping mapping;
-    struct table *table;
-};
 
 static struct file_header *header_of(const struct opening *opening)
 {
@@ -134,7 +125,7 @@ static void stamp_file(struct file_stamp *stamp, const struct file_config *confi
         .chunk_bytes = sizeof(struct chunk),
         .is_caller_clock = config->is_caller_clock,
         .seed = {config->seed[0], config->seed[1]},
-        .made_wall_s = (uint64_t)time(NULL),
+        .made_wall_s = config->made_wall_s != 0 ? config->made_wall_s : (uint64_t)time(NULL),
     };
     memcpy(stamp->magic, FILE_MAGIC, sizeof stamp->magic);
     lay_regions(stamp->regions, config);
@@ -191,6 +182,10 @@ static enum weir_status check_stamp(const struct opening *opening, const struct 
 static enum weir_status check_choice(const struct opening *opening, const struct file_stamp *stamp)
 {
     const struct file_config *config = opening->config;
+    if (config->must_exist && (config->seed[0] | config->seed[1]) != 0
+        && memcmp(config->seed, stamp->seed, sizeof stamp->seed) != 0) {
+        return refuse(opening, false, "is another file than the one that was open: open it anew");
+    }
     if (opening->file_bytes != stamp->file_bytes) {
         return refuse(opening, true, "is truncated: it has %" PRIu64 " bytes of %" PRIu64,
                       opening->file_bytes, stamp->file_bytes);
@@ -246,6 +241,7 @@ static void move_in(struct opening *opening, struct weir_bucket here)
 {
     struct file_header *header = header_of(opening);
     table_open_locks(opening->table);
+    mutex_init_shared(&header->moving);
     header->epoch++;
     store_clock_resume(&opening->table->clock);
     struct weir_bucket home = load_bucket(&header->home);
@@ -297,6 +293,7 @@ static enum weir_status lay_table(struct opening *opening, struct table_shape sh
     table_place_waiting(opening->table, file + waiting->at, waiting->bytes);
     const struct file_region *events = &regions[FILE_REGION_EVENTS];
     event_pool_place(&opening->table->events, file + events->at, events->bytes);
+    opening->table->mapping = opening->mapping;
     opening->table->clock = (struct store_clock){
         .shared = &header->time,
         .bias_ns = boot_namespace_bias_ns(),
@@ -320,11 +317,12 @@ static enum weir_status map(struct opening *opening)
 static enum weir_status fail_making(const struct opening *opening, const char *what, int why)
 {
     const char *path = opening->config->path;
-    const char *help = why == ENOSPC || why == EDQUOT ? "; choose less with size="
-                       : why == ENOENT                ? "; make the folder first: mkdir -p"
-                                                      : "; choose another path";
+    const char *help = opening->is_growing              ? "; nothing has changed"
+                       : why == ENOSPC || why == EDQUOT ? "; choose less with size="
+                       : why == ENOENT                  ? "; make the folder first: mkdir -p"
+                                                        : "; choose another path";
     const char *slash = strrchr(path, '/');
-    int folder_length = why == ENOENT ? (int)(slash - path) : 0;
+    int folder_length = why == ENOENT && !opening->is_growing ? (int)(slash - path) : 0;
     return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot %s %.*s: %s%s%s%.*s", what, PATH_SHOWN,
                 path, strerror(why), help, folder_length > 0 ? " " : "", folder_length, path);
 }
@@ -358,6 +356,7 @@ static enum weir_status fill_file(struct opening *opening)
     }
     store_clock_start(&opening->table->clock);
     table_open_locks(opening->table);
+    mutex_init_shared(&header->moving);
     header->home = home_here(opening);
     return fsync(opening->fd) == 0 ? WEIR_OK : fail_making(opening, "write", errno);
 }
@@ -365,16 +364,16 @@ static enum weir_status fill_file(struct opening *opening)
 /* Under a name of its own, then under its real one. *exists: somebody else was faster. */
 static enum weir_status make(struct opening *opening, bool *exists)
 {
-    const struct file_config *config = opening->config;
-    char made_path[STORE_PATH_MAX + 16];
-    (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", config->path);
+    const char *path = opening->config->path;
+    char made_path[FILE_NAME_MAX];
+    (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", path);
     opening->fd = mkostemp(made_path, O_CLOEXEC);
     if (opening->fd < 0) {
         return fail_making(opening, "make", errno);
     }
-    opening->file_bytes = file_bytes_of_new(config);
+    opening->file_bytes = file_bytes_of_new(opening->config);
     enum weir_status status = fill_file(opening);
-    if (status == WEIR_OK && link(made_path, config->path) != 0) {
+    if (status == WEIR_OK && link(made_path, path) != 0) {
         *exists = errno == EEXIST;
         status = fail_making(opening, "make", errno);
     }
@@ -435,51 +434,172 @@ static enum weir_status use_file(struct opening *opening)
     return status == WEIR_OK ? settle(opening) : status;
 }
 
+/* ---- a file whose buckets have moved ---- */
+
+bool file_real_path(char real[STORE_PATH_MAX], const char *path)
+{
+    char *found = realpath(path, NULL);
+    if (found == NULL) {
+        return false;
+    }
+    size_t length = strlen(found);
+    bool fits = length < STORE_PATH_MAX;
+    if (fits) {
+        memcpy(real, found, length + 1);
+    } else {
+        errno = ENAMETOOLONG;
+    }
+    free(found);
+    return fits;
+}
+
+void file_successor_path(char successor[FILE_NAME_MAX], const char *real)
+{
+    (void)snprintf(successor, FILE_NAME_MAX, "%s%s", real, FILE_SUCCESSOR);
+}
+
+/* Sees to it that opening->name leads on from this file to its successor. Whoever moved the buckets may
+ * have died before it gave the new file the name of the old one: then we do, or use the one that it has. */
+static enum weir_status lead_on(struct opening *opening)
+{
+    const char *path = opening->config->path;
+    struct file_header *header = header_of(opening);
+    char real[STORE_PATH_MAX];
+    char successor[FILE_NAME_MAX] = "";
+    struct stat status;
+    enum weir_status result = WEIR_OK;
+    (void)mutex_lock(&header->moving); // nothing is half done when this ends
+    bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
+    if (!is_renamed && file_real_path(real, path)) {
+        file_successor_path(successor, real);
+    }
+    if (is_renamed || (successor[0] != '\0' && rename(successor, real) == 0)) {
+        (void)snprintf(opening->name, sizeof opening->name, "%s", path);
+    } else if (access(successor, F_OK) == 0) {
+        (void)snprintf(opening->name, sizeof opening->name, "%s", successor);
+    } else {
+        result = refuse(opening, false,
+                        "is not in use any longer: its buckets have moved to another file, and it "
+                        "is not where this one is");
+    }
+    mutex_unlock(&header->moving);
+    return result;
+}
+
 /* ---- the whole ---- */
 
-static enum weir_status open_or_make(struct opening *opening)
+struct table *opening_take_table(struct opening *opening)
 {
+    struct table *table = opening->table;
+    opening->mapping = (struct mapping){0};
+    opening->table = NULL;
+    return table;
+}
+
+void opening_drop(struct opening *opening)
+{
+    if (opening->fd >= 0) {
+        (void)close(opening->fd); // what is mapped stays
+    }
+    free(opening->table);
+    mapping_close(&opening->mapping);
+    opening->fd = -1;
+    opening->table = NULL;
+}
+
+static enum weir_status begin(struct opening *opening, const struct file_config *config,
+                              struct weir_error *error)
+{
+    *opening = (struct opening){.config = config, .error = error, .fd = -1};
+    (void)snprintf(opening->name, sizeof opening->name, "%s", config->path);
+    if (!boot_read_id(opening->boot_id)) {
+        return fail(error, WEIR_E_SYSTEM, 0,
+                    "cannot tell one boot from another, for want of %s: %s", BOOT_ID_PATH,
+                    strerror(errno));
+    }
+    return WEIR_OK;
+}
+
+enum weir_status opening_make(struct opening *opening, const struct file_config *config,
+                              struct weir_error *error)
+{
+    enum weir_status status = begin(opening, config, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    opening->is_growing = true;
+    (void)unlink(config->path);
+    opening->fd = open(config->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    opening->file_bytes = file_bytes_of_new(config);
+    return opening->fd >= 0 ? fill_file(opening) : fail_making(opening, "make", errno);
+}
+
+/* One look. *again: what was found, or not, is no longer so. */
+static enum weir_status open_or_make(struct opening *opening, bool *again)
+{
+    *again = false;
+    opening->fd = open(opening->name, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (opening->fd >= 0) {
+        enum weir_status status = use_file(opening);
+        bool has_moved = status == WEIR_OK && file_phase(header_of(opening)) == FILE_MOVED;
+        status = has_moved ? lead_on(opening) : status;
+        *again = has_moved && status == WEIR_OK;
+        return status;
+    }
+    if (errno != ENOENT || opening->config->must_exist) {
+        return fail_opening(opening, errno);
+    }
+    return make(opening, again);
+}
+
+enum weir_status opening_run(struct opening *opening, const struct file_config *config,
+                             struct weir_error *error)
+{
+    bool again;
+    enum weir_status status = begin(opening, config, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     for (int i = 0; i < FILE_TRIES; i++) {
-        bool exists = false;
-        opening->fd = open(opening->config->path, O_RDWR | O_CLOEXEC | O_NOCTTY);
-        if (opening->fd >= 0) {
-            return use_file(opening);
-        }
-        if (errno != ENOENT) {
-            return fail_opening(opening, errno);
-        }
-        enum weir_status status = make(opening, &exists);
-        if (!exists) {
+        status = open_or_make(opening, &again);
+        if (!again) {
             return status;
         }
-        free(opening->table);
-        mapping_close(&opening->mapping);
-        (void)close(opening->fd);
-        opening->table = NULL;
+        opening_drop(opening);
     }
     return fail_opening(opening, EEXIST);
+}
+
+/* Where it is, for table_follow(). */
+static enum weir_status keep_origin(struct opening *opening)
+{
+    const struct file_config *config = opening->config;
+    struct file_origin *origin = malloc(sizeof *origin);
+    if (origin == NULL) {
+        return fail(opening->error, WEIR_E_NO_MEMORY, 0, "no memory for a store");
+    }
+    (void)snprintf(origin->path, sizeof origin->path, "%s", config->path);
+    origin->config = (struct file_config){
+        .path = origin->path,
+        .must_exist = true,
+        .is_caller_clock = config->is_caller_clock,
+        .flush_every_ns = config->flush_every_ns,
+    };
+    memcpy(origin->config.seed, header_of(opening)->stamp.seed, sizeof origin->config.seed);
+    opening->table->origin = origin;
+    return WEIR_OK;
 }
 
 enum weir_status table_open_file(struct store **store, const struct file_config *config,
                                  uint64_t seed[2], struct weir_error *error)
 {
-    struct opening opening = {.config = config, .error = error, .fd = -1};
-    if (!boot_read_id(opening.boot_id)) {
-        return fail(error, WEIR_E_SYSTEM, 0,
-                    "cannot tell one boot from another, for want of %s: %s", BOOT_ID_PATH,
-                    strerror(errno));
+    struct opening opening;
+    enum weir_status status = opening_run(&opening, config, error);
+    status = status == WEIR_OK ? keep_origin(&opening) : status;
+    if (status == WEIR_OK) {
+        memcpy(seed, header_of(&opening)->stamp.seed, sizeof header_of(&opening)->stamp.seed);
+        *store = &opening_take_table(&opening)->store;
     }
-    enum weir_status status = open_or_make(&opening);
-    if (opening.fd >= 0) {
-        (void)close(opening.fd); // what is mapped stays
-    }
-    if (status != WEIR_OK) {
-        free(opening.table);
-        mapping_close(&opening.mapping);
-        return status;
-    }
-    opening.table->mapping = opening.mapping;
-    memcpy(seed, header_of(&opening)->stamp.seed, sizeof header_of(&opening)->stamp.seed);
-    *store = &opening.table->store;
-    return WEIR_OK;
+    opening_drop(&opening);
+    return status;
 }

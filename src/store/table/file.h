@@ -18,17 +18,21 @@ enum { STORE_PATH_MAX = 1024 }; // with its NUL
  *   events_bytes     for the events of windows, behind that; 0: as it is, and a part of what a new one
  *                    has for buckets (table_events_bytes())
  *   mode             of a new file
+ *   must_exist       it is not made; and unless the seed is 0, it is the one of that seed
  *   is_caller_clock  its buckets live by a clock of the caller's: a file is of one kind or the other
- *   seed             of a new file */
+ *   seed             of a new file
+ *   made_wall_s      of a new file; 0: now */
 struct file_config {
     const char *path;
     uint64_t bytes;
     uint64_t new_bytes;
     uint64_t events_bytes;
     unsigned mode;
+    bool must_exist;
     bool is_caller_clock;
     uint64_t flush_every_ns;
     uint64_t seed[2];
+    uint64_t made_wall_s;
 };
 
 /* Opens the file, or makes it if there is none; the seed of the file goes to seed[].

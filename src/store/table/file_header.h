@@ -13,15 +13,20 @@
  *  home         the first user after a reboot, last  full     load in is_at_home(): whoever finds
  *                                                             itself there sees locks, time and epoch
  *  epoch        the same                             plain    home
+ *  phase        who moves the buckets to another     release  load in file_phase()
+ *               file, or gives that up; under `moving`
  *  everything else of the header                     never    (time: store_clock.h) */
 #ifndef WEIR_STORE_TABLE_FILE_HEADER_H
 #define WEIR_STORE_TABLE_FILE_HEADER_H
 
 #include "store/table/table.h"
 
-enum { FILE_FORMAT = 3, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+enum { FILE_FORMAT = 4, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
+
+/* Behind the name of a file until it gets the name of the one whose buckets it has taken. */
+#define FILE_SUCCESSOR ".weir-resize"
 
 /* What lies behind the stripes, in this order. */
 enum file_region_name {
@@ -55,16 +60,28 @@ struct file_stamp {
     uint64_t sum;
 };
 
-/*   home   the kernel's boot id, with the file's inode in it: 16 bytes that change at once
- *   epoch  how often it has come to another home */
+/* Whether the buckets are to be found here. The step to FILE_MOVED is the one that counts (resize.c). */
+enum file_phase { FILE_STAYS, FILE_MOVING, FILE_MOVED };
+
+/*   home    the kernel's boot id, with the file's inode in it: 16 bytes that change at once
+ *   epoch   how often it has come to another home
+ *   moving  held by whoever moves the buckets to another file
+ *   phase   enum file_phase */
 struct file_header {
     struct file_stamp stamp;
     struct weir_bucket home __attribute__((aligned(64)));
     uint64_t epoch;
     struct shared_time time __attribute__((aligned(64)));
+    struct mutex moving __attribute__((aligned(64)));
+    uint64_t phase;
 };
 
 _Static_assert(FILE_HEADER_BYTES % CHUNK_BYTES == 0, "events begin at whole pages");
+static inline enum file_phase file_phase(const struct file_header *header)
+{
+    return (enum file_phase)load_acquire(&header->phase);
+}
+
 _Static_assert(sizeof(struct file_header) <= FILE_HEADER_BYTES, "the header is a page");
 _Static_assert(sizeof(struct stripe) == 128 && sizeof(struct line) == 64, "as the format says");
 

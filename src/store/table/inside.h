@@ -3,6 +3,7 @@
  * What the chapters on the table's buckets share; nobody else includes it.
  *
  *   table.c     one bucket at a time: finding, making, deciding
+ *   moving.c    all of them, to another table; resize.c: to another file
  *   together.c  several at once, all or nothing
  *   utc.c       the wall clock, for limits that go by the calendar */
 #ifndef WEIR_STORE_TABLE_INSIDE_H

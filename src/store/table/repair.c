@@ -33,9 +33,11 @@
  * from being reused for a while.
  *
  * After a crash of the machine a file's pages may be of different instants, some seconds apart. Then
- * a bucket can be out of its home's reach, so the reach is measured anew too. */
+ * a bucket can be out of its home's reach, so the reach is measured anew too; and it can have kept the
+ * mark of a move (moving.c) that its stripe knows nothing of. */
 #include "core/bucket_math.h"
 #include "store/table/displaced.h"
+#include "store/table/moving.h"
 #include "store/table/table.h"
 #include "sync/atomic.h"
 
@@ -69,8 +71,12 @@ void table_repair(struct table *table, struct stripe *stripe)
 {
     uint64_t first = (uint64_t)(stripe - table->stripes) * table->stripe_lines;
     uint64_t used_count = 0;
+    bool is_moving = (load_relaxed(&stripe->reused_at_ns) & STRIPE_MOVED) != 0;
     for (uint64_t at = first; at < first + table->stripe_lines; at++) {
         struct line *line = &table->lines[at];
+        if (!is_moving) {
+            moving_unmark(line);
+        }
         for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
             uint64_t tag = load_relaxed(&line->tags[i]);
             if (tag != 0) {

@@ -22,6 +22,10 @@
  *              treats a missing bucket as empty since then: a lagging clock finds nothing forgotten
  *              too early.
  *
+ *  Moving      a state with BUCKET_MOVED goes on in another table, and so does every key of a stripe
+ *              with STRIPE_MOVED that has no state here. Whoever meets one, asks table_follow() where to
+ *              look again (moving.c).
+ *
  *  Lines       a state in which the mark BUCKET_LINE is set belongs to whoever keeps the lines: others
  *              find it and ask him (decide_anywhere), and its slot is not reused. He sets and clears it
  *              in the same swaps by which he decides, one bucket at a time (table_decide_in_line).
@@ -249,6 +253,9 @@ bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint
         return true; // another thread was faster
     }
     uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns);
+    if ((reused_at_ns & STRIPE_MOVED) != 0) {
+        return true; // not here: whoever looks again will see that
+    }
     uint64_t since_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
         struct line *line = probe_line(table, home, distance);
@@ -275,7 +282,8 @@ void table_lock_stripe(struct table *table, struct stripe *stripe)
     }
 }
 
-/* Sees to it that the key has a slot. False: every slot that it could have holds a live bucket. */
+/* Sees to it that a key has a slot, or that its stripe has moved. False: every slot that it could have
+ * holds a live bucket. */
 __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash, uint64_t home,
                                              uint64_t now_ns)
 {
@@ -284,6 +292,29 @@ __attribute__((noinline)) static bool insert(struct table *table, uint64_t hash,
     bool done = table_insert_locked(table, hash, home, 0, now_ns);
     mutex_unlock(&stripe->mutex);
     return done;
+}
+
+bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket)
+{
+    struct stripe *stripe = table_stripe_of(table, hash);
+    uint64_t home = table_home_of(table, hash);
+    for (uint64_t distance = 0; distance < probe_count(table); distance++) {
+        struct line *line = probe_line(table, home, distance);
+        for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+            if (load_relaxed(&line->tags[i]) != 0) {
+                continue;
+            }
+            store_relaxed(&line->states[i].empty_at_ns, bucket.empty_at_ns);
+            store_relaxed(&line->states[i].word, bucket.word);
+            if (distance != 0) {
+                note_displaced(table, hash, home, distance);
+            }
+            store_relaxed(&line->tags[i], hash);
+            store_relaxed(&stripe->used_count, load_relaxed(&stripe->used_count) + 1);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
@@ -354,20 +385,38 @@ bool table_heeds_line(const struct weir_request *request, const struct charge *c
     return request->operation == WEIR_RESET || (request->operation != WEIR_SHOW && !is_answered);
 }
 
+/* What a search has come to. */
+enum whereabouts { FOUND, MISSING, MOVED };
+
 /* Looks for the bucket of a request; one that is missing counts as empty since the latest reuse. What
  * moves a state back must not move it to before that (see the contract above), so *now_ns may rise: it
  * is read after the search, no earlier than the reuse that gave a found bucket its slot. */
-static bool find_or_assume(struct table *table, const struct weir_request *request, uint64_t hash,
-                           uint64_t home, struct found *found, uint64_t *now_ns)
+static enum whereabouts find_or_assume(struct table *table, const struct weir_request *request,
+                                       uint64_t hash, uint64_t home, struct found *found,
+                                       uint64_t *now_ns)
 {
     bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
     bool is_found = table_find_unmarked(table, hash, home, found);
+    if (is_found && (found->seen.word & BUCKET_MOVED) != 0) {
+        return MOVED;
+    }
     if (!is_found || moves_back) {
         uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(table, hash));
+        if ((reused_at_ns & STRIPE_MOVED) != 0) {
+            return MOVED;
+        }
         *now_ns = moves_back && *now_ns < reused_at_ns ? reused_at_ns : *now_ns;
         found->seen = is_found ? found->seen : (struct weir_bucket){reused_at_ns, 0};
     }
-    return is_found;
+    return is_found ? FOUND : MISSING;
+}
+
+/* Goes on in the table in which to look again. False: it cannot be opened. */
+static bool follow(struct table **table, uint64_t hash, uint64_t *home)
+{
+    *table = table_follow(*table, hash);
+    *home = *table != NULL ? table_home_of(*table, hash) : 0;
+    return *table != NULL;
 }
 
 /* Decides wherever the bucket is, or makes one. */
@@ -381,8 +430,16 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
     uint64_t reading_ns = now_ns;
     unsigned turns = BACKOFF_TURNS_FIRST;
     for (;;) {
-        bool is_found = find_or_assume(table, request, hash, home, &found, &now_ns);
-        struct line_keeper *keeper = table->store.keeper;
+        enum whereabouts where = find_or_assume(table, request, hash, home, &found, &now_ns);
+        if (__builtin_expect(where == MOVED, 0)) {
+            if (!follow(&table, hash, &home)) {
+                table_refuse(request, decision, 1);
+                return;
+            }
+            continue;
+        }
+        bool is_found = where == FOUND;
+        struct line_keeper *keeper = table->root->store.keeper;
         if (is_found && (found.seen.word & BUCKET_LINE) != 0 && keeper != NULL
             && table_heeds_line(request, &charge)) {
             if (keeper->meet(keeper, request, hash, reading_ns, decision)) {
@@ -429,12 +486,19 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
                                            uint64_t id, const struct line_terms *terms,
                                            uint64_t now_ns)
 {
-    struct table *table = (struct table *)store;
+    struct table *table = table_current(store);
     struct charge charge = table_charge(table, request, now_ns);
     uint64_t home = table_home_of(table, id);
     struct found found;
     for (;;) {
-        bool is_found = find_or_assume(table, request, id, home, &found, &now_ns);
+        enum whereabouts where = find_or_assume(table, request, id, home, &found, &now_ns);
+        if (__builtin_expect(where == MOVED, 0)) {
+            if (!follow(&table, id, &home)) {
+                return (struct outcome){WEIR_FAILED, {now_ns, 0}};
+            }
+            continue;
+        }
+        bool is_found = where == FOUND;
         struct outcome outcome =
             apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns);
         bool stays =
@@ -456,10 +520,17 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
 static void table_move_line(struct store *store, const struct weir_limit *limit, uint64_t id,
                             const struct line_move *move, uint64_t now_ns)
 {
-    struct table *table = (struct table *)store;
+    struct table *table = table_current(store);
     uint64_t denominator = limit->denominator;
+    uint64_t home = table_home_of(table, id);
     struct found found;
-    while (table_find_unmarked(table, id, table_home_of(table, id), &found)) {
+    while (table_find_unmarked(table, id, home, &found)) {
+        if ((found.seen.word & BUCKET_MOVED) != 0) {
+            if (!follow(&table, id, &home)) {
+                return; // nobody can be served from here any longer
+            }
+            continue;
+        }
         struct span later = span_add(bucket_moment(found.seen, limit), move->later, denominator);
         struct span moment = span_sub_or_zero(later, move->earlier, denominator);
         bool is_moved = span_less((struct span){0, 0}, move->later)
@@ -677,11 +748,11 @@ static size_t batch_of(const struct weir_request *requests, size_t count)
 static void table_decide(struct store *store, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
-    struct table *table = (struct table *)store;
-    if (__builtin_expect(*table->guard == 0, 0)) {
+    if (__builtin_expect(*((struct table *)store)->guard == 0, 0)) {
         table_refuse(requests, decisions, count);
         return;
     }
+    struct table *table = table_current(store);
     if (count == 1) {
         decide_one(table, requests, decisions, now_ns);
         return;
@@ -718,7 +789,7 @@ static uint64_t table_bytes(const struct table *table)
 
 static void table_stats(const struct store *store, struct weir_limiter_stats *stats)
 {
-    const struct table *table = (const struct table *)store;
+    const struct table *table = table_current(store);
     *stats = (struct weir_limiter_stats){
         .memory_bytes = table_bytes(table),
         .slot_count = table->stripe_count * table->stripe_lines * TABLE_LINE_SLOTS,
@@ -735,21 +806,30 @@ static void table_stats(const struct store *store, struct weir_limiter_stats *st
 
 static void table_close(struct store *store)
 {
-    struct table *table = (struct table *)store;
-    mapping_close(&table->mapping);
-    mapping_close(&table->events_mapping);
-    mapping_close(&table->guard_page);
-    free(table);
+    struct table *root = (struct table *)store;
+    mapping_close(&root->guard_page);
+    free(root->origin);
+    for (struct table *table = root; table != NULL;) { // and those that it led to
+        struct table *next = table->next;
+        mapping_close(&table->mapping);
+        mapping_close(&table->events_mapping);
+        free(table);
+        table = next;
+    }
 }
 
 static uint64_t table_now_ns(const struct store *store)
 {
-    return store_clock_now_ns(&((const struct table *)store)->clock);
+    return store_clock_now_ns(&table_current(store)->clock);
 }
 
 static enum weir_status table_status(const struct store *store)
 {
-    return *((const struct table *)store)->guard != 0 ? WEIR_OK : WEIR_E_FORKED;
+    const struct table *root = (const struct table *)store;
+    if (load_relaxed(&root->is_lost) != 0) { // relaxed: nothing follows from it
+        return WEIR_E_FILE;
+    }
+    return *root->guard != 0 ? WEIR_OK : WEIR_E_FORKED;
 }
 
 static const struct store_ops TABLE_OPS = {
@@ -772,6 +852,8 @@ void table_init(struct table *table, struct line *lines, struct stripe *stripes,
     assert(stripe_lines > 0 && (stripe_lines & (stripe_lines - 1)) == 0);
     *table = (struct table){
         .store = {.ops = &TABLE_OPS},
+        .root = table,
+        .current = table,
         .lines = lines,
         .stripes = stripes,
         .stripe_count = stripe_count,

@@ -38,7 +38,8 @@ struct line {
 
 /* What the lines of one stripe share: the lock of their insertions, and the latest reading of the
  * clock at which one of their slots was given to another key.
- *   epoch  of the table when these lines were last known to be whole: see repair.c */
+ *   reused_at_ns  with STRIPE_MOVED once the buckets of these lines are on their way to another table
+ *   epoch         of the table when these lines were last known to be whole: see repair.c */
 struct stripe {
     struct mutex mutex;
     uint64_t reused_at_ns;
@@ -48,11 +49,27 @@ struct stripe {
     uint64_t epoch;
 } __attribute__((aligned(128)));
 
-/*   guard  0 in a process that must not use this memory, because it is its parent's
- *   epoch  how often the memory has outlived all who used it
- *   utc_renewed_ns  the reading at which somebody last looked up UTC; whoever moves it does */
+/* Above every reading. */
+#define STRIPE_MOVED (UINT64_C(1) << 63)
+
+/* Where the file of a table is, for those who have to open it again. */
+struct file_origin;
+
+/*   root     the table that was opened, whose store everybody holds; itself, but in one that it led to
+ *   current  of the root: the table in which to begin to look
+ *   next     NULL, or the table in which the buckets of this one go on (resize.c)
+ *   is_lost  of the root: the buckets have moved to where this process cannot follow
+ *   guard    0 in a process that must not use this memory, because it is its parent's
+ *   epoch    how often the memory has outlived all who used it
+ *   utc_renewed_ns  of the root: the reading at which somebody last looked up UTC; whoever
+ *                   moves it does */
 struct table {
     struct store store;
+    struct table *root;
+    void *current;
+    void *next;
+    uint64_t is_lost;
+    struct file_origin *origin; // of the root of a file
     struct line *lines;
     struct stripe *stripes;
     uint64_t stripe_count;
@@ -67,6 +84,13 @@ struct table {
     struct mapping events_mapping; // of memory; in a file they are of one mapping with the lines
     struct mapping guard_page;
 };
+
+/* Where those begin to look who hold this store: it changes when somebody comes upon a bucket that has
+ * moved. */
+static inline struct table *table_current(const struct store *store)
+{
+    return load_pointer(&((const struct table *)store)->current);
+}
 
 /* How many stripes fit into so much memory, and of how many lines. */
 struct table_shape {
@@ -118,6 +142,14 @@ void table_init(struct table *table, struct line *lines, struct stripe *stripes,
  * prefetching; tests that choose their hashes call it directly. */
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
                                        uint64_t hash, uint64_t now_ns);
+
+/* Lays a bucket into a table that nobody else uses yet, in which the key has none. False: no slot that it
+ * could have is free. */
+bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket);
+
+/* What to do about buckets that are on their way to another table. Waits until they have arrived, and
+ * returns the table in which to look again; or NULL, if it cannot be opened (resize.c). Thread-safe. */
+struct table *table_follow(struct table *table, uint64_t hash);
 
 /* Makes a stripe whole whose lock's holder died, or that a crash of the machine may have torn. Under its
  * lock. */

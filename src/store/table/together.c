@@ -21,6 +21,9 @@
  *              waits for nobody but those who hold locks of higher addresses: not for a mark (it lets go and
  *              begins again with all locks), and not for the keeper of lines (the same).
  *
+ *  Moved       buckets (moving.c) are found where they went, and it all begins again there. While a stripe is
+ *              locked nothing moves out of it.
+ *
  *  Killed      before the last was swapped: nothing is charged. Later: some are charged and some are not,
  *              and nobody has heard of it. The marks go with the lock: repair.c takes them away.
  *
@@ -38,7 +41,8 @@
  *   found      where it is; of one that is missing, how it counts
  *   waits      somebody stands in line there, and the keeper of lines has answered
  *   is_marked  by us
- *   is_full    there is no slot for it, and on_full answers */
+ *   is_full    there is no slot for it, and on_full answers
+ *   has_moved  to another table, or is on its way there */
 struct member {
     const struct weir_request *request;
     struct weir_decision *decision;
@@ -46,7 +50,7 @@ struct member {
     struct charge charge;
     struct found found;
     struct outcome outcome;
-    bool is_found, is_marked, waits, is_full;
+    bool is_found, is_marked, waits, is_full, has_moved;
 };
 
 /*   terms       of each, where whoever keeps the lines asks: then no line is met
@@ -97,7 +101,11 @@ static void look_at(struct run *run, struct member *member)
         const struct stripe *stripe = table_stripe_of(run->table, member->hash);
         member->found.seen = (struct weir_bucket){table_latest_reuse(stripe), 0};
     }
-    judge(run, member);
+    member->has_moved = member->is_found ? (member->found.seen.word & BUCKET_MOVED) != 0
+                                         : (member->found.seen.empty_at_ns & STRIPE_MOVED) != 0;
+    if (!member->has_moved) {
+        judge(run, member);
+    }
 }
 
 static bool meets_mark(const struct member *member)
@@ -109,7 +117,7 @@ static bool meets_mark(const struct member *member)
 static bool meets_line(const struct run *run, const struct member *member)
 {
     return member->is_found && (member->found.seen.word & BUCKET_LINE) != 0 && !member->waits
-           && run->terms == NULL && run->table->store.keeper != NULL
+           && run->terms == NULL && run->table->root->store.keeper != NULL
            && table_heeds_line(member->request, &member->charge);
 }
 
@@ -181,22 +189,37 @@ static bool is_snapshot(const struct run *run)
     return true;
 }
 
-/* Looks at all, in order. Whoever waits in line for one of them goes first: the keeper is asked, which
- * may take long, so it is done before anything is held. */
-static void look_at_all(struct run *run)
+/* Goes on in the table to which this one's buckets have moved. False: it cannot be opened. */
+static bool follow(struct run *run, uint64_t hash)
 {
-    for (size_t i = 0; i < run->count; i++) {
+    run->table = table_follow(run->table, hash);
+    for (size_t i = 0; i < run->count && run->table != NULL; i++) {
+        run->members[i].home = table_home_of(run->table, run->members[i].hash);
+    }
+    return run->table != NULL;
+}
+
+/* Looks at all, in order. Whoever waits in line for one of them goes first: the keeper is asked, which
+ * may take long, so it is done before anything is held. False: the buckets are out of reach. */
+static bool look_at_all(struct run *run)
+{
+    for (size_t i = 0; i < run->count;) {
         struct member *member = &run->members[i];
-        for (;;) {
-            look_at(run, member);
-            if (!meets_line(run, member)) {
-                break;
+        look_at(run, member);
+        if (member->has_moved) {
+            if (!follow(run, member->hash)) {
+                return false;
             }
-            struct line_keeper *keeper = run->table->store.keeper;
+            i = 0;
+        } else if (meets_line(run, member)) {
+            struct line_keeper *keeper = run->table->root->store.keeper;
             member->waits =
                 keeper->meet(keeper, member->request, member->hash, run->now_ns, member->decision);
+        } else {
+            i++;
         }
     }
+    return true;
 }
 
 /* ---- with locks ---- */
@@ -237,7 +260,7 @@ static void hold(struct run *run, struct member *member)
     if (!member->is_found || meets_mark(member)) { // when it was looked at without the lock
         look_at(run, member);
     }
-    while (member->is_found && !meets_line(run, member)) {
+    while (member->is_found && !member->has_moved && !meets_line(run, member)) {
         struct weir_bucket marked = member->found.seen;
         assert((marked.word & BUCKET_MARKED) == 0);
         marked.word |= BUCKET_MARKED;
@@ -292,6 +315,7 @@ enum result {
     DECIDED,
     NEEDS_ALL,  // locks: the last cannot be decided upon without
     MEETS_LINE, // of somebody who has to be asked first
+    HAS_MOVED,  // to another table
 };
 
 /* All that is held stands still. Decides with the last bucket as it is, and charges it. */
@@ -301,6 +325,9 @@ static enum result decide_last(struct run *run)
     for (bool is_fresh = false;; is_fresh = true) {
         if (is_fresh) {
             look_at(run, last);
+        }
+        if (last->has_moved) {
+            return HAS_MOVED;
         }
         if (meets_mark(last)) {
             return NEEDS_ALL;
@@ -328,6 +355,9 @@ static enum result decide_held(struct run *run)
         struct member *member = &run->members[i];
         if (!member->waits) {
             hold(run, member);
+        }
+        if (member->has_moved) {
+            return HAS_MOVED;
         }
         if (meets_line(run, member)) {
             return MEETS_LINE;
@@ -415,20 +445,24 @@ static void start(struct run *run, struct table *table, const struct weir_reques
     }
 }
 
-static void decide(struct run *run)
+/* False: the buckets are out of reach. */
+static bool decide(struct run *run)
 {
-    look_at_all(run);
+    if (!look_at_all(run)) {
+        return false;
+    }
     if (!has_to_charge(run) && is_snapshot(run)) {
-        return;
+        return true;
     }
     size_t held_count = run->count - 1;
     enum result result;
     while ((result = decide_locked(run, held_count)) != DECIDED) {
         held_count = result == NEEDS_ALL ? run->count : held_count;
-        if (result == MEETS_LINE) {
-            look_at_all(run);
+        if (result != NEEDS_ALL && !look_at_all(run)) {
+            return false;
         }
     }
+    return true;
 }
 
 void table_decide_together(struct table *table, const struct weir_request *requests,
@@ -444,8 +478,11 @@ void table_decide_together(struct table *table, const struct weir_request *reque
     for (size_t i = 0; i < count; i++) {
         run.members[i].decision = &decisions[i];
     }
-    decide(&run);
-    answer(&run);
+    if (decide(&run)) {
+        answer(&run);
+    } else {
+        table_refuse(requests, decisions, count);
+    }
 }
 
 bool table_decide_together_in_line(struct store *store, const struct weir_request *requests,
@@ -453,9 +490,14 @@ bool table_decide_together_in_line(struct store *store, const struct weir_reques
                                    struct outcome *outcomes, size_t count, uint64_t now_ns)
 {
     struct run run;
-    start(&run, (struct table *)store, requests, ids, count, now_ns);
+    start(&run, table_current(store), requests, ids, count, now_ns);
     run.terms = terms;
-    decide(&run);
+    if (!decide(&run)) {
+        for (size_t i = 0; i < count; i++) {
+            outcomes[i] = (struct outcome){WEIR_FAILED, {now_ns, 0}};
+        }
+        return false;
+    }
     bool agree = all_agree(&run);
     bool charges = agree && requests[0].operation == WEIR_TAKE;
     for (size_t i = 0; i < count; i++) {

@@ -13,10 +13,11 @@
 
 int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns)
 {
-    uint64_t *offset = &table->store.utc_offset_ns;
-    uint64_t renewed_ns = load_relaxed(&table->utc_renewed_ns); // relaxed: to see if it is due
-    if (table->follows_wall && now_ns > renewed_ns + UTC_RENEW_NS
-        && cas_word(&table->utc_renewed_ns, &renewed_ns, now_ns)) {
+    struct table *root = table->root; // whose store everybody holds
+    uint64_t *offset = &root->store.utc_offset_ns;
+    uint64_t renewed_ns = load_relaxed(&root->utc_renewed_ns); // relaxed: to see if it is due
+    if (root->follows_wall && now_ns > renewed_ns + UTC_RENEW_NS
+        && cas_word(&root->utc_renewed_ns, &renewed_ns, now_ns)) {
         struct utc_reading reading = store_clock_read_utc(&table->clock);
         store_relaxed(offset, utc_settle(load_relaxed(offset), reading));
     }

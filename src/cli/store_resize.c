@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/store_resize.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/process.h"
+#include "store/table/resize.h"
+
+/* Whoever interrupts this gets everything back as it was; stopped by ^Z it would hold up others. */
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static void catch_interrupts(void)
+{
+    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
+        (void)sigaction(SIGNALS[i], &action, NULL);
+    }
+    action.sa_handler = SIG_IGN;
+    (void)sigaction(SIGTSTP, &action, NULL);
+}
+
+/* What was shown last, on a terminal. */
+struct progress {
+    bool is_shown;
+    enum resize_phase phase;
+    uint64_t percent;
+};
+
+static bool watch(void *context, enum resize_phase phase, uint64_t done, uint64_t total)
+{
+    static const char *const DOING[] = {"allocating", "moving buckets", "writing to the disk"};
+    struct progress *progress = context;
+    uint64_t percent = 100 * done / total;
+    if (progress->is_shown && (phase != progress->phase || percent != progress->percent)) {
+        (void)fprintf(stderr, "\r%-20s %3" PRIu64 " %%", DOING[phase], percent);
+        progress->phase = phase;
+        progress->percent = percent;
+    }
+    return !is_interrupted;
+}
+
+static void say_json(uint64_t bytes, const struct resize_report *report)
+{
+    (void)printf("{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"events_from\":%" PRIu64
+                 ",\"events_to\":%" PRIu64 ",\"moved\":%" PRIu64 ",\"forgotten\":%" PRIu64
+                 ",\"held_up_ms\":%.3f}\n",
+                 report->from_bytes, bytes, report->from_events_bytes, report->events_bytes,
+                 report->carried_count, report->left_count, (double)report->held_ns / 1e6);
+}
+
+static void say(const char *path, uint64_t bytes, const struct resize_report *report)
+{
+    if (report->from_bytes == bytes && report->from_events_bytes == report->events_bytes) {
+        (void)printf("%s has %" PRIu64 " KiB already\n", path, bytes >> 10);
+        return;
+    }
+    (void)printf("%s\n\n", path);
+    (void)printf("  size     %" PRIu64 " KiB, and %" PRIu64 " KiB for events\n", bytes >> 10,
+                 report->events_bytes >> 10);
+    (void)printf("  before   %" PRIu64 " KiB, and %" PRIu64 " KiB for events\n",
+                 report->from_bytes >> 10, report->from_events_bytes >> 10);
+    (void)printf("  buckets  %" PRIu64 " moved; %" PRIu64 " were empty, and are forgotten\n",
+                 report->carried_count, report->left_count);
+    (void)printf("  waited   %.1f ms at most, whoever took meanwhile\n",
+                 (double)report->held_ns / 1e6);
+}
+
+int store_resize(const struct command *command, const char *path, uint64_t bytes,
+                 uint64_t events_bytes, bool json)
+{
+    struct progress progress = {.is_shown = !json && isatty(STDERR_FILENO) != 0, .percent = 101};
+    struct resize_config config = {.path = path,
+                                   .bytes = bytes,
+                                   .events_bytes = events_bytes,
+                                   .watch = watch,
+                                   .context = &progress};
+    struct resize_report report;
+    struct weir_error error = {.message = ""};
+    process_end_if_cut();
+    catch_interrupts();
+    enum weir_status status = resize_file(&config, &report, &error);
+    if (progress.is_shown && progress.percent <= 100) {
+        (void)fprintf(stderr, "\r%-26s\r", "");
+    }
+    if (status != WEIR_OK) {
+        complain(command, "%s", error.message);
+        return CLI_FAILED;
+    }
+    if (json) {
+        say_json(bytes, &report);
+    } else {
+        say(path, bytes, &report);
+    }
+    return CLI_DONE;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A file on its way to a table, for the files of this folder: file.c opens, resize.c makes another one
+ * and moves the buckets there. */
+#ifndef WEIR_STORE_TABLE_FILE_OPENING_H
+#define WEIR_STORE_TABLE_FILE_OPENING_H
+
+#include "store/table/file.h"
+#include "store/table/file_header.h"
+
+/* Where the file of a table is, to open it again. */
+struct file_origin {
+    struct file_config config;
+    char path[STORE_PATH_MAX];
+};
+
+enum { FILE_NAME_MAX = STORE_PATH_MAX + 16 }; // of one that does not have its own yet, with its NUL
+
+/* What is open so far.
+ *   name        under which it is opened: the configured one, but where a successor could not get that
+ *   is_growing  it is to be another's successor */
+struct opening {
+    const struct file_config *config;
+    struct weir_error *error;
+    char name[FILE_NAME_MAX];
+    int fd;
+    bool is_growing;
+    uint64_t boot_id[2];
+    uint64_t file_bytes;
+    uint64_t inode;
+    struct mapping mapping;
+    struct table *table;
+};
+
+/* Opens the file, or makes it. Whatever comes of it, opening_drop() releases what is still there. */
+enum weir_status opening_run(struct opening *opening, const struct file_config *config,
+                             struct weir_error *error);
+
+/* Makes another's successor of config->bytes at config->path, complete and on the disk. What is there is
+ * removed first. */
+enum weir_status opening_make(struct opening *opening, const struct file_config *config,
+                              struct weir_error *error);
+
+/* Gives the table away, to which the mapping belongs from now on. */
+struct table *opening_take_table(struct opening *opening);
+
+void opening_drop(struct opening *opening);
+
+/* Where the file really is to which a path leads, and where its successor is made: beside it. False, with
+ * errno, if there is none. */
+bool file_real_path(char real[STORE_PATH_MAX], const char *path);
+void file_successor_path(char successor[FILE_NAME_MAX], const char *real);
+
+#endif

@@ -12,6 +12,7 @@
  * | allowed | -1                  | after this take | to go    | after this take |
  * | limited | minimal, sufficient | as it is        | 0        | as it is        |
  * | never   | -1                  | as it is        | 0        | as it is        |
+ * | blocked | until the block ends| as it is        | 0        | as it is        |
  * | error   | -1                  | -1              | 0        | 0               | */
 #ifndef WEIR_DECISION_H
 #define WEIR_DECISION_H
@@ -23,11 +24,12 @@
 extern "C" {
 #endif
 
-/* The numbers are those of the wire. 3 is kept for "blocked". X(name, value, word). */
+/* The numbers are those of the wire. X(name, value, word). */
 #define WEIR_VERDICT_MAP(X)                                                                        \
     X(WEIR_ALLOWED, 0, "allowed") /* it may pass, and the cost is charged */                       \
     X(WEIR_LIMITED, 1, "limited") /* not now; retry_after_ns says when */                          \
     X(WEIR_NEVER, 2, "never")     /* the cost exceeds the capacity: no wait helps */               \
+    X(WEIR_BLOCKED, 3, "blocked") /* the key is locked out; retry_after_ns says until when */      \
     X(WEIR_FAILED, 4, "error")    /* no decision: the table is full of live buckets */
 
 enum weir_verdict {
@@ -38,7 +40,8 @@ enum weir_verdict {
 
 /*   capacity        what the bucket holds, in whole units, rounded down
  *   remaining       floor of capacity - level, in whole units, 0 .. capacity
- *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; -1: none
+ *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; blocked: after
+ *                   which it is no longer; -1: none
  *   reset_after_ns  the smallest wait after which the bucket is empty; -1: not known
  *   delay_ns        how long an admitted take has to wait before it may go: 0 but for kind
  *                   `queue` */
@@ -78,7 +81,7 @@ struct weir_amount {
  * WEIR_AMOUNT_DECIMALS_MAX places is exact. Returns the length without the NUL. Thread-safe. */
 int weir_amount_print(const struct weir_amount *amount, char text[WEIR_AMOUNT_TEXT_MAX]);
 
-/* "allowed", "limited", "never", "error"; "unknown" for a value that is none. Thread-safe. */
+/* "allowed", "limited", "never", "blocked", "error"; "unknown" for a value that is none. Thread-safe. */
 const char *weir_verdict_word(enum weir_verdict verdict);
 
 #ifdef __cplusplus

@@ -11,22 +11,27 @@
  *
  * The text, words separated by single or multiple spaces:
  *
- *     [bucket] COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
- *     queue    COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=W] [on_full=refuse|allow]
- *     stepped  COUNT/[N]UNIT [capacity=C] [waiting=W] [on_full=refuse|allow]
- *     fixed    COUNT/[N]UNIT [waiting=W] [on_full=refuse|allow]
- *     sliding  COUNT/[N]UNIT [waiting=W] [on_full=refuse|allow]
+ *     [bucket] COUNT/[N]UNIT [capacity=C] [POLICY...]
+ *     queue    COUNT/[N]UNIT [capacity=C] [first=interval|now] [POLICY...]
+ *     stepped  COUNT/[N]UNIT [capacity=C] [POLICY...]
+ *     fixed    COUNT/[N]UNIT [POLICY...]
+ *     sliding  COUNT/[N]UNIT [POLICY...]
  *
  *     COUNT   0.000001 .. 10^12, at most six places after the point
  *     N       1 or more, whole; UNIT one of ns us ms s min h d w, and for fixed also month year;
  *             N UNIT at most 100 years, of fixed and sliding 50
  *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias. Fixed and
  *             sliding hold COUNT, and take no other capacity
- *     W       how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX; WEIR_WAITING unless
- *             said, and for a queue as many as it has places
  *     first   whether the first in an empty queue goes after one interval, or now: then C wait
  *             beside it
- *     on_full what to answer when the table is full of live buckets and this key has none
+ *     POLICY  what is no part of a bucket's identity:
+ *             waiting=W             how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX;
+ *                                   WEIR_WAITING unless said, and for a queue as many as it has places
+ *             block=[N]UNIT|empty   a take that is refused, and a fill that fills the bucket up, lock
+ *                                   the key out for so long, at most 100 years, or until the bucket
+ *                                   as it is then will be empty
+ *             on_full=refuse|allow  what to answer when the table is full of live buckets and this
+ *                                   key has none
  *
  * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time
  * to its own egress, and one egress follows another by exactly what its cost takes to drain.
@@ -69,6 +74,9 @@ extern "C" {
 #define WEIR_WAITING_MAX UINT32_C(1000000) /* and at most */
 #define WEIR_JITTER_NS   UINT64_C(5000000) /* how late an egress may be and nothing move */
 
+#define WEIR_BLOCK_NS_MAX      WEIR_SPAN_NS_MAX /* the longest block */
+#define WEIR_BLOCK_UNTIL_EMPTY UINT64_MAX       /* block=empty */
+
 enum weir_kind {
     WEIR_KIND_BUCKET = 0,  /* the leaky bucket as a meter: drains continuously; GCRA */
     WEIR_KIND_QUEUE = 1,   /* the leaky bucket as a shaper: what fits goes at its own instant */
@@ -99,6 +107,7 @@ struct weir_limit_config {
     uint32_t waiting;       /* who may wait in line for one bucket */
     uint32_t period_months; /* of a fixed limit: not 0 where it goes by months; period_ns is then
                                so many times WEIR_MONTH_NS */
+    uint64_t block_ns;      /* how long a refusal blocks: 0 not at all; or WEIR_BLOCK_UNTIL_EMPTY */
 };
 
 /* What was compiled from it. Plain and read-only after weir_limit_init(): copy it, share it
@@ -119,6 +128,7 @@ struct weir_limit {
     uint64_t whole_unit_reciprocal; /* floor((2^64 - 1) / whole_unit_ns) */
     uint64_t capacity_micro;
     uint64_t capacity; /* whole units, rounded down */
+    uint64_t block_ns;
     uint8_t kind;
     uint8_t on_full;
     uint8_t first;

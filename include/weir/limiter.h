@@ -132,12 +132,31 @@ WEIR_MUST_USE enum weir_status weir_rule_from_text(struct weir_rule *rule,
                                                    const struct weir_limiter *limiter,
                                                    const char *text, struct weir_error *error);
 
-enum weir_operation { WEIR_TAKE = 0, WEIR_CAN_TAKE, WEIR_FILL, WEIR_REFUND, WEIR_SHOW, WEIR_RESET };
+enum weir_operation {
+    WEIR_TAKE = 0,
+    WEIR_CAN_TAKE,
+    WEIR_FILL,
+    WEIR_REFUND,
+    WEIR_SHOW,
+    WEIR_RESET,
+    WEIR_BLOCK,
+    WEIR_UNBLOCK
+};
+
+/* A blocked key. While a block runs, take, can_take and fill are answered `blocked`, and charge
+ * nothing: what a fill brings is all spilled. A cost of 0 passes, and what never fits is never. Show
+ * says so too; refund and reset go on as ever, for a block is no part of the bucket. It begins by
+ * WEIR_BLOCK, or as the limit says (block=): a take that is refused as limited, or a fill that leaves
+ * the bucket full, blocks its key in the same instant. Who meets a block does not prolong it. A later
+ * WEIR_BLOCK does if its end is later, and never brings the end forward; WEIR_UNBLOCK ends it. It is
+ * over for everybody once the clock, as any thread reads it, has come to its end.
+ * A blocked key takes up two slots of the table, until both are free. */
 
 /* What some operations say beyond the decision.
  *   amount       fill: the spill; show: the level; otherwise 0
  *   full         fill: whether the bucket is full at this instant
- *   existed      reset: whether there was a live bucket (a level above zero); show: the same
+ *   existed      reset: whether there was a live bucket (a level above zero); show: the same;
+ *                block and unblock: whether the key was blocked before
  *   empty_at_ns  show: the store's moment at which the bucket is empty, rounded up; 0 if not
  *                live */
 struct weir_detail {
@@ -154,7 +173,8 @@ struct weir_detail {
  *   and_next    this one and the next are decided together, see below
  *   shadow      of those that are decided together: this one's refusal refuses nothing, and then it is
  *               not charged. For limits that are only being tried
- *   detail      filled if not NULL */
+ *   detail      filled if not NULL
+ *   block_ns    of a block: for how long, 1 .. WEIR_BLOCK_NS_MAX; what is outside is brought inside */
 struct weir_request {
     const struct weir_rule *rule;
     const void *key;
@@ -164,6 +184,7 @@ struct weir_request {
     bool and_next;
     bool shadow;
     struct weir_detail *detail;
+    uint64_t block_ns;
 };
 
 /* How many limits one take can be under. */
@@ -217,11 +238,22 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns);
 
+/* Locks a key out of one limit for `block_ns`, at least. The decision is what a take is told from now
+ * on: blocked, and until when; or error: the table is full of live buckets. */
+struct weir_decision weir_limiter_block(struct weir_limiter *limiter, const struct weir_rule *rule,
+                                        const void *key, size_t key_len, uint64_t block_ns);
+
+/* Lets it in again. True if it was blocked. */
+bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *rule,
+                          const void *key, size_t key_len);
+
 /* Takes, and where that would be refused waits in line until it fits, or until `timeout_ns` have
  * passed. First come, first served, among all threads that wait for one bucket; while they do,
  * nobody else's take passes them. Returns at once if the wait would be in vain: the verdict is then
  * limited, and retry_after_ns says after which time this same call would be let in; never, also
- * where even an empty queue would take longer than the timeout; or error (on_full).
+ * where even an empty queue would take longer than the timeout; or error (on_full). A block
+ * sends everybody away at once, but for those in a queue, who were charged when they came: the
+ * verdict is then blocked.
  * A store that processes share keeps no lines: there the verdict is error.
  * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.

@@ -24,6 +24,7 @@ static bool is_verdict(int64_t number)
     case WEIR_ALLOWED:
     case WEIR_LIMITED:
     case WEIR_NEVER:
+    case WEIR_BLOCKED:
     case WEIR_FAILED: return true;
     default: return false;
     }
@@ -101,10 +102,16 @@ static bool read_together(struct answer *answer, const struct reply *reply)
     return binding->type == ':' && binding->number >= -1 && binding->number < count;
 }
 
+/* Some operations say no more than whether there was anything to do. */
+static bool answer_is_decision(enum weir_operation operation)
+{
+    return operation != WEIR_RESET && operation != WEIR_BLOCK && operation != WEIR_UNBLOCK;
+}
+
 bool answer_read(struct answer *answer, const struct reply *reply)
 {
     const struct reply_item *extra = &reply->items[DECISION_ITEM_COUNT];
-    if (answer->operation == WEIR_RESET) {
+    if (!answer_is_decision(answer->operation)) {
         answer->existed = reply->items[0].number == 1;
         return !reply->is_array && reply->items[0].type == ':';
     }
@@ -142,12 +149,13 @@ static struct weir_limit_config binding_config(const struct answer *answer)
 
 int answer_exit_code(const struct answer *answer)
 {
-    if (answer->operation == WEIR_RESET) {
+    if (!answer_is_decision(answer->operation) || answer->operation == WEIR_SHOW) {
         return CLI_DONE;
     }
     switch (answer->decision.verdict) {
     case WEIR_ALLOWED: return CLI_DONE;
-    case WEIR_LIMITED: return CLI_LIMITED;
+    case WEIR_LIMITED:
+    case WEIR_BLOCKED: return CLI_LIMITED;
     case WEIR_NEVER: return CLI_NEVER;
     case WEIR_FAILED: break;
     }
@@ -226,6 +234,11 @@ static void say_verdict(const struct answer *answer)
         say_rest(decision, "remain");
         (void)putchar(')');
         break;
+    case WEIR_BLOCKED:
+        (void)printf("for %s more (", duration_print_up((uint64_t)decision->retry_after_ns, time));
+        say_rest(decision, "remain");
+        (void)putchar(')');
+        break;
     case WEIR_NEVER: (void)fputs(answer_never_text(answer, never), stdout); break;
     case WEIR_FAILED:
         (void)printf("the %s %s", answer->is_local ? "store" : "server",
@@ -264,6 +277,10 @@ void answer_say(const struct answer *answer)
     case WEIR_RESET:
         (void)printf(answer->existed ? "reset: the bucket is empty now\n"
                                      : "reset: the bucket was empty already\n");
+        return;
+    case WEIR_BLOCK: (void)printf("blocked\n"); return;
+    case WEIR_UNBLOCK:
+        (void)printf(answer->existed ? "unblocked\n" : "unblocked: it was not blocked\n");
         return;
     case WEIR_TAKE:
     case WEIR_CAN_TAKE: say_verdict(answer); break;
@@ -311,6 +328,11 @@ static void say_limits_json(const struct answer *answer)
 void answer_say_json(const struct answer *answer)
 {
     const struct weir_decision *decision = &answer->decision;
+    if (answer->operation == WEIR_BLOCK || answer->operation == WEIR_UNBLOCK) {
+        (void)printf("{\"%s\":%s}\n", answer->operation == WEIR_BLOCK ? "blocked" : "was_blocked",
+                     answer->existed ? "true" : "false");
+        return;
+    }
     if (answer->operation == WEIR_RESET) {
         (void)printf("{\"existed\":%s}\n", answer->existed ? "true" : "false");
         return;

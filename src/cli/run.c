@@ -113,7 +113,8 @@ static int wait_for_turn(struct question *question)
             complain(question->command, "the server at %s %s", question->server.text,
                      answer_failure_text(answer.wait_ns > 0));
             return RUN_FAILED;
-        case WEIR_LIMITED: break;
+        case WEIR_LIMITED:
+        case WEIR_BLOCKED: break;
         }
         uint64_t retry_ns =
             answer.decision.retry_after_ns > 0 ? (uint64_t)answer.decision.retry_after_ns : 0;

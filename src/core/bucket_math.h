@@ -44,14 +44,18 @@
 #define BUCKET_OWNER_MASK  (((UINT64_C(1) << BUCKET_OWNER_BITS) - 1) << BUCKET_OWNER_SHIFT)
 
 /* Of the flags above:
- *   LINE    somebody stands in line, so whoever does not has to go by the line's keeper
- *   MARKED  a take under several limits is deciding: the state stands still until the mark is gone
- *   MOVED   the bucket goes on in another table (store/table/moving.h)
- * A state with any of them is nothing that the usual take could deal with. */
-#define BUCKET_LINE   (UINT64_C(1) << 59)
-#define BUCKET_MARKED (UINT64_C(1) << 60)
-#define BUCKET_MOVED  (UINT64_C(1) << 61)
-#define BUCKET_FLAGS  (BUCKET_LINE | BUCKET_MARKED | BUCKET_MOVED)
+ *   LINE      somebody stands in line, so whoever does not has to go by the line's keeper
+ *   MARKED    a take under several limits is deciding: the state stands still until the mark is gone
+ *   MOVED     the bucket goes on in another table (store/table/moving.h)
+ *   BLOCKED   the key may be locked out: an entry of its own in the store says whether it is
+ * A state with any of them is nothing that the usual take could deal with.
+ *   IS_BLOCK  this is such an entry and no bucket: its moment is the end of the block */
+#define BUCKET_LINE     (UINT64_C(1) << 59)
+#define BUCKET_MARKED   (UINT64_C(1) << 60)
+#define BUCKET_MOVED    (UINT64_C(1) << 61)
+#define BUCKET_BLOCKED  (UINT64_C(1) << 62)
+#define BUCKET_IS_BLOCK (UINT64_C(1) << 63)
+#define BUCKET_FLAGS    (BUCKET_LINE | BUCKET_MARKED | BUCKET_MOVED | BUCKET_BLOCKED)
 
 _Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
 _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,

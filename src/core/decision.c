@@ -12,7 +12,7 @@ static int weight_of(enum weir_verdict verdict)
     static const int WEIGHTS[] = {[WEIR_ALLOWED] = 0,
                                   [WEIR_LIMITED] = 1,
                                   [WEIR_FAILED] = 2,
-                                  [3] = 3, // blocked
+                                  [WEIR_BLOCKED] = 3,
                                   [WEIR_NEVER] = 4};
     return WEIGHTS[verdict];
 }

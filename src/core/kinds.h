@@ -119,6 +119,14 @@ static inline bool kind_is_live(struct weir_bucket bucket, const struct weir_lim
     return kind_empty_at_ns(limit, bucket_moment(bucket, limit)) > now_ns;
 }
 
+/* When a block ends that a refusal, or a full bucket, leads to: `moment` is where that left it. */
+static inline uint64_t kind_block_ends_ns(const struct weir_limit *limit, struct span moment,
+                                          uint64_t now_ns)
+{
+    return limit->block_ns == WEIR_BLOCK_UNTIL_EMPTY ? kind_empty_at_ns(limit, moment)
+                                                     : now_ns + limit->block_ns;
+}
+
 /* The earliest reading, now or later, at which a charge fits that is not for never. */
 static inline uint64_t kind_fits_at(const struct weir_limit *limit, struct span moment,
                                     const struct charge *charge, uint64_t now_ns)

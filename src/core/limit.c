@@ -51,6 +51,9 @@ static enum weir_status check(const struct weir_limit_config *config, struct wei
     if (config->waiting > WEIR_WAITING_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "waiting must be 0 to 1000000");
     }
+    if (config->block_ns > WEIR_BLOCK_NS_MAX && config->block_ns != WEIR_BLOCK_UNTIL_EMPTY) {
+        return fail(error, WEIR_E_RANGE, 0, "a block must be 1 ns to 100 years");
+    }
     return WEIR_OK;
 }
 
@@ -184,6 +187,7 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
         .on_full = (uint8_t)config->on_full,
         .first = (uint8_t)config->first,
         .waiting = config->waiting,
+        .block_ns = config->block_ns,
         .grain_micro = 1,
     };
     switch (config->kind) {

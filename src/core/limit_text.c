@@ -4,7 +4,8 @@
  *
  *     limit  = [kind SP] count "/" [whole] unit *(SP option)       month, year: of kind fixed
  *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
- *            | "waiting" "=" whole | "on_full" "=" ("refuse" | "allow")
+ *            | "waiting" "=" whole | "block" "=" ([whole] unit | "empty")
+ *            | "on_full" "=" ("refuse" | "allow")
  *     count  = digits ["." 1*6 digits]
  *
  * A reader goes over the text once, from left to right, and stops at the first thing that cannot be
@@ -183,55 +184,62 @@ static bool is_calendar_unit(struct word word)
     return find_unit(word, WEIR_KIND_FIXED, &unused);
 }
 
-/* Reads how many units a period has; one unless said. */
-static enum weir_status read_period_count(struct reader *reader, uint64_t *count)
+/* Reads how many units of time there are; one unless said. */
+static enum weir_status read_unit_count(struct reader *reader, const char *what, uint64_t *count)
 {
     size_t start = reader->at;
     *count = next_is_digit(reader) ? 0 : 1;
     for (; next_is_digit(reader); reader->at++) {
         uint64_t digit = (uint64_t)(reader->text[reader->at] - '0');
         if (*count > (WEIR_SPAN_NS_MAX - digit) / 10) { // before it could wrap
-            return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
+            return fail(reader->error, WEIR_E_RANGE, start, "%s is above 100 years", what);
         }
         *count = *count * 10 + digit;
     }
     if (*count == 0) {
-        return fail(reader->error, WEIR_E_RANGE, start, "the period is zero");
+        return fail(reader->error, WEIR_E_RANGE, start, "%s is zero", what);
     }
     return WEIR_OK;
 }
 
-/* Reads "[N]UNIT". */
-static enum weir_status read_period(struct reader *reader, struct weir_limit_config *config)
+/* Reads "[N]UNIT": at least 1 ns, at most 100 years. A fixed limit knows more units. */
+static enum weir_status read_units(struct reader *reader, enum weir_kind kind, const char *what,
+                                   uint64_t *count, struct unit *unit)
 {
-    const char *units = config->kind == WEIR_KIND_FIXED ? "ns us ms s min h d w month year"
-                                                        : "ns us ms s min h d w";
+    const char *units =
+        kind == WEIR_KIND_FIXED ? "ns us ms s min h d w month year" : "ns us ms s min h d w";
     size_t start = reader->at;
-    uint64_t count;
-    enum weir_status status = read_period_count(reader, &count);
+    enum weir_status status = read_unit_count(reader, what, count);
     if (status != WEIR_OK) {
         return status;
     }
     size_t unit_at = reader->at;
     struct word word = read_word(reader);
-    struct unit unit;
     if (word.length == 0) {
-        char what[64];
-        (void)snprintf(what, sizeof what, "a unit: %s", units);
-        return expected(reader, what);
+        char wanted[64];
+        (void)snprintf(wanted, sizeof wanted, "a unit: %s", units);
+        return expected(reader, wanted);
     }
-    if (!find_unit(word, config->kind, &unit)) {
+    if (!find_unit(word, kind, unit)) {
         return fail(reader->error, WEIR_E_SYNTAX, unit_at,
                     is_calendar_unit(word) ? "only a fixed limit counts by the %.*s; one of %s"
                                            : "unknown unit '%.*s'; one of %s",
                     shown(word), word.text, units);
     }
-    if (count > WEIR_SPAN_NS_MAX / unit.ns) {
-        return fail(reader->error, WEIR_E_RANGE, start, "the period is above 100 years");
+    if (*count > WEIR_SPAN_NS_MAX / unit->ns) {
+        return fail(reader->error, WEIR_E_RANGE, start, "%s is above 100 years", what);
     }
+    return WEIR_OK;
+}
+
+static enum weir_status read_period(struct reader *reader, struct weir_limit_config *config)
+{
+    uint64_t count = 0;
+    struct unit unit = UNITS[0];
+    enum weir_status status = read_units(reader, config->kind, "the period", &count, &unit);
     config->period_ns = count * unit.ns;
     config->period_months = (uint32_t)count * unit.months; // 0 unless it counts by them
-    return WEIR_OK;
+    return status;
 }
 
 /* Reads one of two words; *second says which. */
@@ -278,6 +286,26 @@ static enum weir_status read_waiting(struct reader *reader, struct weir_limit_co
     return WEIR_OK;
 }
 
+static enum weir_status read_block(struct reader *reader, struct weir_limit_config *config)
+{
+    static const char EMPTY[] = "empty";
+    size_t length = sizeof EMPTY - 1;
+    if (reader->length - reader->at >= length
+        && memcmp(reader->text + reader->at, EMPTY, length) == 0) {
+        reader->at += length;
+        config->block_ns = WEIR_BLOCK_UNTIL_EMPTY;
+        return WEIR_OK;
+    }
+    if (!next_is_digit(reader)) {
+        return expected(reader, "how long a block lasts, such as 30s, or empty");
+    }
+    uint64_t count = 0;
+    struct unit unit = UNITS[0];
+    enum weir_status status = read_units(reader, WEIR_KIND_BUCKET, "the block", &count, &unit);
+    config->block_ns = count * unit.ns;
+    return status;
+}
+
 static enum weir_status read_on_full(struct reader *reader, struct weir_limit_config *config)
 {
     bool is_allow;
@@ -300,6 +328,7 @@ static const struct option OPTIONS[] = {
     {"capacity", "the capacity", ANY_KIND, read_capacity},
     {"first", "first", WEIR_KIND_QUEUE, read_first},
     {"waiting", "waiting", ANY_KIND, read_waiting},
+    {"block", "block", ANY_KIND, read_block},
     {"on_full", "on_full", ANY_KIND, read_on_full},
 };
 enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
@@ -321,11 +350,12 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
     struct word name = read_word(reader);
     size_t i = find_option(name);
     if (i == OPTION_COUNT && name.length == 0) {
-        return expected(reader, "an option: capacity=, first=, waiting= or on_full=");
+        return expected(reader, "an option: capacity=, first=, waiting=, block= or on_full=");
     }
     if (i == OPTION_COUNT) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
-                    "a limit has no option '%.*s'; one of capacity burst first waiting on_full",
+                    "a limit has no option '%.*s'; one of capacity burst first waiting block"
+                    " on_full",
                     shown(name), name.text);
     }
     const struct option *option = &OPTIONS[i];
@@ -485,16 +515,22 @@ struct phrase {
     const struct unit *unit;
 };
 
-/* The largest unit that divides the period. */
-static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
+/* The largest unit that divides a span of time. */
+static const struct unit *unit_of(uint64_t ns)
 {
     const struct unit *best = &UNITS[UNIT_COUNT - 1];
     for (size_t i = 0; i < UNIT_COUNT; i++) {
-        if (period_ns % UNITS[i].ns == 0 && UNITS[i].ns > best->ns) {
+        if (ns % UNITS[i].ns == 0 && UNITS[i].ns > best->ns) {
             best = &UNITS[i];
         }
     }
-    return (struct phrase){count_micro, period_ns / best->ns, best};
+    return best;
+}
+
+static struct phrase phrase_of(uint64_t count_micro, uint64_t period_ns)
+{
+    const struct unit *unit = unit_of(period_ns);
+    return (struct phrase){count_micro, period_ns / unit->ns, unit};
 }
 
 /* By the year where it can be. */
@@ -558,6 +594,19 @@ static int print_micro(uint64_t micro, char text[32])
     return length;
 }
 
+/* " block=30s", or nothing. */
+static void print_block(uint64_t block_ns, char text[48])
+{
+    text[0] = '\0';
+    if (block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
+        (void)snprintf(text, 48, " block=empty");
+    } else if (block_ns != 0) {
+        const struct unit *unit = unit_of(block_ns);
+        (void)snprintf(text, 48, " block=%llu%s", (unsigned long long)(block_ns / unit->ns),
+                       unit->name);
+    }
+}
+
 enum weir_status weir_limit_print(const struct weir_limit_config *config, char *text, size_t size)
 {
     struct phrase phrase = choose_phrase(config);
@@ -565,6 +614,7 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
     char units[32] = "";
     char capacity[32];
     char waiting[32] = "";
+    char block[48];
     bool says_capacity = config->capacity_micro != usual_capacity(config->kind, phrase.count_micro);
     (void)print_micro(phrase.count_micro, count);
     (void)print_micro(config->capacity_micro, capacity);
@@ -574,12 +624,13 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
     if (config->waiting != usual_waiting(config->kind)) {
         (void)snprintf(waiting, sizeof waiting, " waiting=%u", (unsigned)config->waiting);
     }
+    print_block(config->block_ns, block);
     int length =
-        snprintf(text, size, "%s%s%s/%s%s%s%s%s%s%s",
+        snprintf(text, size, "%s%s%s/%s%s%s%s%s%s%s%s",
                  config->kind != WEIR_KIND_BUCKET ? KINDS[config->kind] : "",
                  config->kind != WEIR_KIND_BUCKET ? " " : "", count, units, phrase.unit->name,
                  says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
-                 config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting,
+                 config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting, block,
                  config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
 }

@@ -242,6 +242,30 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
     return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, clamp_now(now_ns));
 }
 
+struct weir_decision weir_limiter_block(struct weir_limiter *limiter, const struct weir_rule *rule,
+                                        const void *key, size_t key_len, uint64_t block_ns)
+{
+    struct weir_request request = {.rule = rule,
+                                   .key = key,
+                                   .key_len = key_len,
+                                   .operation = WEIR_BLOCK,
+                                   .block_ns = block_ns};
+    struct weir_decision decision;
+    limiter->store->ops->decide(limiter->store, &request, &decision, 1, STORE_NOW);
+    return decision;
+}
+
+bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *rule,
+                          const void *key, size_t key_len)
+{
+    struct weir_detail detail;
+    struct weir_request request = {
+        .rule = rule, .key = key, .key_len = key_len, .operation = WEIR_UNBLOCK, .detail = &detail};
+    struct weir_decision decision;
+    limiter->store->ops->decide(limiter->store, &request, &decision, 1, STORE_NOW);
+    return detail.existed;
+}
+
 void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *stats)
 {
     limiter->store->ops->stats(limiter->store, stats);

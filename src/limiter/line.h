@@ -142,13 +142,26 @@ void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,
 /* His deadline is here: he is answered. To come again would be to come behind those who stay. */
 void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns);
 
+/* His key is locked out: he is answered. */
+void line_lock_out(struct lines *lines, struct waiter *waiter, struct outcome outcome,
+                   uint64_t now_ns);
+
+/* Somebody was refused: his key is locked out, if the limit says so. Those in its line are not told yet. */
+void line_block_refused(struct lines *lines, const struct weir_rule *rule, uint64_t id,
+                        const struct weir_decision *decision, uint64_t now_ns);
+
+/* Writes an answer; a blocked key is told until when. */
+void line_answer(const struct lines *lines, struct weir_decision *decision,
+                 const struct weir_limit *limit, uint64_t id, struct outcome outcome,
+                 uint64_t now_ns);
+
 /* How joining ends. Refused: this wait is not enough, or there is no place. Waiting: true, and the head is
  * called at `due_ns`. Or as the outcome says. */
 bool line_turn_away(struct lines *lines, const struct joining *joining, struct outcome outcome,
                     struct shortage shortage);
 bool line_stand(struct lines *lines, struct line *line, const struct joining *joining,
                 uint64_t due_ns);
-bool line_say(const struct joining *joining, struct outcome outcome);
+bool line_say(struct lines *lines, const struct joining *joining, struct outcome outcome);
 
 /* Whether there is a place, and memory for it; and if not, after which time there is one, where the first
  * one goes at `first_ns` and he himself could after `needed_ns`. */

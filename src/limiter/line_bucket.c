@@ -114,6 +114,8 @@ static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns
             lines->stats.served_count++;
             line_unlink(lines, head);
             head->ops->answer(head, &decision);
+        } else if (outcome.verdict == WEIR_BLOCKED) {
+            line_lock_out(lines, head, outcome, now_ns);
         } else if (now_ns >= head->deadline_ns) {
             line_send_away(lines, head, now_ns);
         } else {
@@ -131,7 +133,7 @@ static bool join_bucket_alone(struct lines *lines, const struct joining *joining
     bool has_place = line_has_place(lines, NULL, joining);
     struct outcome outcome = line_take(lines, joining, (struct line_terms){0, false, has_place});
     if (outcome.verdict != WEIR_LIMITED) {
-        return line_say(joining, outcome);
+        return line_say(lines, joining, outcome);
     }
     struct shortage shortage = shortage_of_bucket(lines, NULL, joining, outcome);
     if (!has_place || shortage.needed_ns > joining->wait_ns) {

@@ -118,7 +118,7 @@ static bool answer_never(struct lines *lines, const struct joining *joining, boo
     struct outcome outcome = lines->store->ops->decide_in_line(lines->store, &question, joining->id,
                                                                &terms, joining->now_ns);
     outcome.verdict = WEIR_NEVER;
-    return line_say(joining, outcome);
+    return line_say(lines, joining, outcome);
 }
 
 /* It is full, or he would go too late, or has no place to wait in. */
@@ -181,7 +181,7 @@ static bool join_queue(struct lines *lines, struct line *line, const struct join
     if (outcome.verdict == WEIR_ALLOWED && line == NULL && has_place) {
         line_unmark(lines, joining);
     }
-    return line_say(joining, outcome);
+    return line_say(lines, joining, outcome);
 }
 
 const struct line_kind LINE_OF_QUEUE = {

@@ -293,7 +293,8 @@ static void write_answers(struct together *together, const struct outcome *outco
         if (outcomes[i].verdict == WEIR_FAILED) {
             bucket_answer_failed(decision, &member->rule.limit);
         } else {
-            kind_answer(decision, &member->rule.limit, outcomes[i], now_ns);
+            line_answer(together->lines, decision, &member->rule.limit, member->id, outcomes[i],
+                        now_ns);
         }
     }
 }
@@ -333,6 +334,7 @@ static void send_away(struct lines *lines, struct together *together,
         }
         if (refused[i]) {
             line_refuse(decision, &member->rule.limit, outcome, pass_ns, now_ns);
+            line_block_refused(lines, &member->rule, member->id, decision, now_ns);
         } else {
             kind_answer(decision, &member->rule.limit, outcome, now_ns);
         }
@@ -407,7 +409,7 @@ static bool take(struct lines *lines, struct together *together, struct outcome 
     for (size_t i = 0; i < together->count; i++) {
         if (is_in_vain(together, i, now_ns)) {
             outcomes[i].verdict = WEIR_NEVER;
-        } else if (is_behind(lines, &together->members[i])) {
+        } else if (is_behind(lines, &together->members[i]) && outcomes[i].verdict != WEIR_BLOCKED) {
             outcomes[i].verdict = WEIR_LIMITED;
         }
     }
@@ -438,9 +440,43 @@ static void call_at(struct together *together, uint64_t due_ns)
     reschedule(together);
 }
 
+/* One of its keys may have been blocked: that it is told before its turn. */
+static bool may_be_blocked(const struct lines *lines, const struct together *together,
+                           uint64_t now_ns)
+{
+    bool is_blocked = false;
+    for (size_t i = 0; i < together->count; i++) {
+        const struct member *member = &together->members[i];
+        is_blocked |= !is_idle(member)
+                      && lines->store->ops->blocked_until_ns(lines->store, member->id) > now_ns;
+    }
+    return is_blocked;
+}
+
+/* Answers what is decided without a turn. */
+static bool answer_blocked(struct lines *lines, struct together *together, uint64_t now_ns)
+{
+    struct outcome outcomes[WEIR_TOGETHER_MAX];
+    if (!may_be_blocked(lines, together, now_ns)) {
+        return false;
+    }
+    (void)ask_all(lines, together, WEIR_CAN_TAKE, outcomes, now_ns);
+    if (!is_decided(together, outcomes)) {
+        return false;
+    }
+    withdraw(lines, together, now_ns);
+    write_answers(together, outcomes, now_ns);
+    lines->stats.blocked_count++;
+    finish(together);
+    return true;
+}
+
 bool together_serve(struct lines *lines, struct together *together, uint64_t now_ns)
 {
     struct outcome outcomes[WEIR_TOGETHER_MAX];
+    if (answer_blocked(lines, together, now_ns)) {
+        return true;
+    }
     while (is_first_everywhere(together)) {
         if (take(lines, together, outcomes, now_ns)) {
             if (!go(lines, together, outcomes, now_ns)) {

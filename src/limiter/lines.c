@@ -10,6 +10,45 @@
 
 enum { BIN_COUNT_MIN = 64 }; // a power of two
 
+/* ---- blocks ---- */
+
+/* If it was let in meanwhile, that is at once. */
+void line_answer(const struct lines *lines, struct weir_decision *decision,
+                 const struct weir_limit *limit, uint64_t id, struct outcome outcome,
+                 uint64_t now_ns)
+{
+    kind_answer(decision, limit, outcome, now_ns);
+    if (outcome.verdict == WEIR_BLOCKED) {
+        uint64_t ends_ns = lines->store->ops->blocked_until_ns(lines->store, id);
+        decision->retry_after_ns = (int64_t)(ends_ns > now_ns ? ends_ns - now_ns : 1);
+    }
+}
+
+void line_lock_out(struct lines *lines, struct waiter *waiter, struct outcome outcome,
+                   uint64_t now_ns)
+{
+    struct line *line = waiter->line;
+    struct weir_decision decision;
+    line->kind->give_back(lines, waiter, now_ns);
+    line_answer(lines, &decision, limit_of(line), line->id, outcome, now_ns);
+    lines->stats.blocked_count++;
+    waiter->ops->answer(waiter, &decision);
+}
+
+void line_block_refused(struct lines *lines, const struct weir_rule *rule, uint64_t id,
+                        const struct weir_decision *decision, uint64_t now_ns)
+{
+    uint64_t block_ns = rule->limit.block_ns;
+    if (block_ns != 0 && decision->verdict == WEIR_LIMITED) {
+        struct line_terms unused = {0, false, false};
+        struct weir_request block = {.rule = rule, .operation = WEIR_BLOCK, .block_ns = block_ns};
+        if (block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
+            block.block_ns = (uint64_t)decision->reset_after_ns;
+        }
+        (void)lines->store->ops->decide_in_line(lines->store, &block, id, &unused, now_ns);
+    }
+}
+
 /* ---- time has come ---- */
 
 /* Its deadline is here. To come again would be to come behind those who stay. */
@@ -23,6 +62,7 @@ void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
     uint64_t pass_ns = line->kind->pass_after(lines, line, &charge, &outcome, now_ns);
     line_refuse(&decision, limit_of(line), outcome, pass_ns, now_ns);
     lines->stats.expired_count++;
+    line_block_refused(lines, &line->rule, line->id, &decision, now_ns);
     waiter->ops->answer(waiter, &decision);
 }
 
@@ -51,6 +91,37 @@ void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
         struct line *line = waiter->line;
         line_send_away(lines, waiter, now_ns);
         line_serve(lines, line, now_ns); // those behind may go now
+    }
+}
+
+/* Whoever stands in the line of a bucket that may have been blocked just now. */
+static void tell_the_blocked(struct lines *lines, const struct weir_rule *rule, uint64_t id,
+                             uint64_t now_ns)
+{
+    struct line *line = rule->limit.block_ns != 0 ? line_find(lines, id) : NULL;
+    if (line != NULL) {
+        line_serve(lines, line, now_ns);
+    }
+}
+
+/* Whoever was not let in, and for no other reason than that limits are reached. */
+static void block_all_refused(struct lines *lines, const struct weir_request *requests,
+                              size_t count, const struct weir_decision *decisions, uint64_t now_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool is_reason = !requests[i].shadow && decisions[i].verdict != WEIR_ALLOWED;
+        if (is_reason && decisions[i].verdict != WEIR_LIMITED) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_rule *rule = requests[i].rule;
+        if (rule->limit.block_ns != 0 && !requests[i].shadow
+            && decisions[i].verdict == WEIR_LIMITED) {
+            uint64_t id = lines->store->ops->id(lines->store, &requests[i]);
+            line_block_refused(lines, rule, id, &decisions[i], now_ns);
+            tell_the_blocked(lines, rule, id, now_ns);
+        }
     }
 }
 
@@ -100,7 +171,7 @@ uint64_t line_place_after(const struct line *line, const struct joining *joining
     return line->count > joining->waiting ? needed_ns : ns_until(first_ns, joining->now_ns);
 }
 
-bool line_say(const struct joining *joining, struct outcome outcome)
+bool line_say(struct lines *lines, const struct joining *joining, struct outcome outcome)
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
     if (outcome.verdict == WEIR_FAILED && limit->on_full == WEIR_ON_FULL_ALLOW) {
@@ -109,7 +180,7 @@ bool line_say(const struct joining *joining, struct outcome outcome)
     if (outcome.verdict == WEIR_FAILED) {
         bucket_answer_failed(joining->decision, limit);
     } else {
-        kind_answer(joining->decision, limit, outcome, joining->now_ns);
+        line_answer(lines, joining->decision, limit, joining->id, outcome, joining->now_ns);
     }
     return false;
 }
@@ -133,8 +204,8 @@ void line_unmark(struct lines *lines, const struct joining *joining)
 /* What charges nothing waits for nobody: a cost of 0, or one that never fits. */
 static bool answer_at_once(struct lines *lines, const struct joining *joining, bool is_marked)
 {
-    return line_say(joining,
-                    line_take(lines, joining, (struct line_terms){0, is_marked, is_marked}));
+    struct line_terms terms = {0, is_marked, is_marked};
+    return line_say(lines, joining, line_take(lines, joining, terms));
 }
 
 /* Somebody waits. A named bucket's numbers may have changed: a line keeps those it was opened with, for
@@ -210,6 +281,9 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     bool waits = count == 1
                      ? join_one(lines, waiter, requests, wait_ns, now_ns, decisions)
                      : together_join(lines, waiter, requests, count, wait_ns, now_ns, decisions);
+    if (!waits) {
+        block_all_refused(lines, requests, count, decisions, now_ns);
+    }
     lines_unlock(lines);
     return waits;
 }
@@ -248,6 +322,10 @@ static void refuse_beside(struct lines *lines, struct line *line,
     struct outcome outcome;
     uint64_t needed_ns = line->kind->pass_after(lines, line, &charge, &outcome, now_ns);
     line_refuse(decision, limit_of(line), outcome, needed_ns, now_ns);
+    if (request->operation == WEIR_TAKE) {
+        line_block_refused(lines, request->rule, line->id, decision, now_ns);
+        tell_the_blocked(lines, request->rule, line->id, now_ns);
+    }
 }
 
 /* A fill, refund or reset: the head may fit earlier now, or later. The places in a queue belong to those
@@ -263,7 +341,7 @@ static void change_beside(struct lines *lines, struct line *line,
     }
     struct outcome outcome =
         lines->store->ops->decide_in_line(lines->store, &change, line->id, &terms, now_ns);
-    kind_answer(decision, limit_of(line), outcome, now_ns);
+    line_answer(lines, decision, limit_of(line), line->id, outcome, now_ns);
     line_serve(lines, line, now_ns);
 }
 
@@ -277,7 +355,10 @@ static bool meet(struct line_keeper *keeper, const struct weir_request *request,
         line_serve(lines, line, now_ns); // whoever is due goes first
         line = line_find(lines, id);
     }
-    if (line != NULL && (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE)) {
+    if (request->operation == WEIR_BLOCK) {
+        line = NULL; // who had to go has gone
+    } else if (line != NULL
+               && (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE)) {
         refuse_beside(lines, line, request, now_ns, decision);
     } else if (line != NULL) {
         change_beside(lines, line, request, now_ns, decision);

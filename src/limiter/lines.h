@@ -17,6 +17,10 @@
  * his egress. There, one who is served late by no more than WEIR_JITTER_NS changes nothing for the
  * others; later than that, the line goes on from now at its rate, and nothing is caught up.
  *
+ * A block answers everybody in the line of its bucket at once, but in a queue only who comes from now
+ * on: who stands there has been let in. Whoever is refused blocks his key where his limit says so,
+ * whether he waited, was not let in or did not mean to wait; who leaves does not.
+ *
  * One mutex for all lines of a limiter. To wait is to be slow already, and what is done under it is
  * short: no system call but a timer's, no allocation but a line's. Waiters belong to the caller,
  * who also keeps their time: schedule() says when to call, and lines_call() is that call. */
@@ -43,9 +47,9 @@ struct waiter;
 struct waiter_ops {
     /* See to it that lines_call() comes at `due_ns`, and no longer when it was wanted before. */
     void (*schedule)(struct waiter *waiter, uint64_t due_ns);
-    /* It stands in line no more, and this is why: allowed, limited at its deadline. One decision, or
-     * as many as it asked for together. The waiter may be used again as soon as the lock is
-     * released. */
+    /* It stands in line no more, and this is why: allowed, limited at its deadline, blocked. One
+     * decision, or as many as it asked for together. The waiter may be used again as soon as the
+     * lock is released. */
     void (*answer)(struct waiter *waiter, const struct weir_decision *decisions);
 };
 
@@ -76,6 +80,7 @@ struct lines_stats {
     uint64_t expired_count; /* limited at their deadline: somebody filled the bucket meanwhile */
     uint64_t left_count;    /* gave their place back */
     uint64_t late_count;    /* not let in: the deadline would have passed */
+    uint64_t blocked_count; /* blocked while they waited */
     uint64_t full_count;    /* not let in: too many stand there */
 };
 

@@ -161,7 +161,7 @@ static void write_turns(struct buffer *output, const struct server *server,
 
 static void write_waiting(struct buffer *output, const struct server *server)
 {
-    static const char *const ends[] = {"served", "expired", "left"};
+    static const char *const ends[] = {"served", "expired", "left", "blocked"};
     static const char *const reasons[] = {"late", "full"};
     struct lines_stats stats = {0};
     if (server->limiter->lines != NULL) {
@@ -174,9 +174,10 @@ static void write_waiting(struct buffer *output, const struct server *server)
     write_one(output, "weir_lines", "gauge", "Buckets for which somebody stands in line.",
               stats.line_count);
     write_head(output, "weir_waits_total", "counter",
-               "Waits that ended: allowed, limited at the deadline, or given up.");
-    write_by(output, "weir_waits_total", "end", 3, ends,
-             (uint64_t[]){stats.served_count, stats.expired_count, stats.left_count});
+               "Waits that ended: allowed, limited at the deadline, given up, or blocked.");
+    write_by(output, "weir_waits_total", "end", 4, ends,
+             (uint64_t[]){stats.served_count, stats.expired_count, stats.left_count,
+                          stats.blocked_count});
     write_head(output, "weir_waits_refused_total", "counter",
                "Takes that were not let into a line: it would have been too late, or it is full.");
     write_by(output, "weir_waits_refused_total", "reason", 2, reasons,

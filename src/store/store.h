@@ -18,7 +18,8 @@ struct store;
  * which somebody waits is marked, so that nobody overtakes: whoever comes upon the mark asks here. */
 struct line_keeper {
     /* A request that may not pass by those who wait has met a marked bucket. Decides it; or returns
-     * false, if nobody waits any longer: then the mark has gone too, and the store looks again. */
+     * false, if nobody waits any longer: then the mark has gone too, and the store looks again. A
+     * WEIR_BLOCK has been done before; what it returns then does not matter. */
     bool (*meet)(struct line_keeper *keeper, const struct weir_request *request, uint64_t id,
                  uint64_t now_ns, struct weir_decision *decision);
 };
@@ -57,7 +58,9 @@ struct store_ops {
 
     /* As decide(), but does not look whether the bucket is marked, and marks it as the terms say. The
      * verdict is WEIR_FAILED where the store has no room for the bucket, whatever on_full says: then
-     * nothing is charged or marked, and the moment is what it would have been. */
+     * nothing is charged or marked, and the moment is what it would have been. WEIR_BLOCKED: neither, and
+     * the mark is as it was. A take that is refused does not block its key, although the limit says so:
+     * who waits is not refused, so that is for the keeper to do. */
     struct outcome (*decide_in_line)(struct store *store, const struct weir_request *request,
                                      uint64_t id, const struct line_terms *terms, uint64_t now_ns);
 
@@ -71,6 +74,9 @@ struct store_ops {
     /* Moves the moment at which a marked bucket is empty, though not to before now. */
     void (*move_line)(struct store *store, const struct weir_limit *limit, uint64_t id,
                       const struct line_move *move, uint64_t now_ns);
+
+    /* Until when a key is blocked; at once where decide_in_line() has just said that it is. */
+    uint64_t (*blocked_until_ns)(const struct store *store, uint64_t id);
 
     void (*close)(struct store *store);
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutants.sh COMPILER FOLDER: breaks a copy of table.c, or of together.c, with each
+# mutants.sh COMPILER FOLDER: breaks a copy of table.c, block.c or together.c with each
 # tests/mutants/table_*.patch, and sees to it that the explorer notices. Fails if a patch no longer applies, or breaks nothing that counts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -41,7 +41,7 @@ missed=0
 for patch in "$root"/tests/mutants/table_*.patch; do
     name=$(basename "$patch" .patch)
     mkdir -p "$folder/$name/src/store/table"
-    cp src/store/table/{table,together}.c "$folder/$name/src/store/table/"
+    cp src/store/table/{table,block,together}.c "$folder/$name/src/store/table/"
     # Not as a part of the repository that the folder lies in.
     GIT_CEILING_DIRECTORIES=$folder git -C "$folder/$name" apply -C1 "$patch"
     if caught "$folder/$name"; then

@@ -301,6 +301,8 @@ static struct result ask_bucket(struct run *run, const struct known_limit *known
         result.decision =
             weir_bucket_refund(bucket, limit, UINT64_MAX - UINT64_MAX % WEIR_UNIT, now_ns);
         break;
+    case WEIR_BLOCK: // blocks are a store's
+    case WEIR_UNBLOCK: bad_vector(run, "a bucket alone cannot be blocked"); break;
     }
     if (!weir_bucket_valid(bucket)) {
         bad_vector(run, "the bucket's state is not valid");

@@ -48,7 +48,8 @@ def test_the_plot_of_fills_has_two_full_events():
     [lane] = simulate("--fill", "1.5/s", "capacity=3", RECORDINGS / "fills.csv")["limits"]
     assert lane == {
         "limit": "1.5/s capacity=3", "filled": 5, "cost_filled": "9", "spilled": 1, "spill": "1.1",
-        "full": 2, "full_at_ns": [2_300_000_000, 6_000_000_000], "no_room": 0, "worst": [
+        "full": 2, "full_at_ns": [2_300_000_000, 6_000_000_000], "blocked": 0,
+        "no_room": 0, "worst": [
             {"key": "", "count": 1, "too_high_at_most": 0}],
     }
 

@@ -90,8 +90,9 @@ static void test_verdicts_have_words(void **state)
     assert_string_equal(weir_verdict_word(WEIR_ALLOWED), "allowed");
     assert_string_equal(weir_verdict_word(WEIR_LIMITED), "limited");
     assert_string_equal(weir_verdict_word(WEIR_NEVER), "never");
+    assert_string_equal(weir_verdict_word(WEIR_BLOCKED), "blocked");
     assert_string_equal(weir_verdict_word(WEIR_FAILED), "error");
-    assert_string_equal(weir_verdict_word((enum weir_verdict)3), "unknown");
+    assert_string_equal(weir_verdict_word((enum weir_verdict)5), "unknown");
 }
 
 int main(void)

@@ -93,6 +93,10 @@ static void test_a_queue_is_read_with_its_words(void **state)
     assert_int_equal(config.capacity_micro, 5 * WEIR_UNIT);
     assert_int_equal(parse("5/s").waiting, WEIR_WAITING);
     assert_int_equal(parse("5/s waiting=0").waiting, 0);
+    assert_int_equal(parse("5/s").block_ns, 0);
+    assert_int_equal(parse("5/s block=1ns").block_ns, 1);
+    assert_int_equal(parse("stepped 5/s block=2min").block_ns, UINT64_C(120000000000));
+    assert_int_equal(parse("5/s block=empty").block_ns, WEIR_BLOCK_UNTIL_EMPTY);
     static const struct refusal REFUSALS[] = {
         {"5/s first=now", WEIR_E_SYNTAX, 4, "only a queue has first="},
         {"queue 5/s first=last", WEIR_E_SYNTAX, 16, "first is either interval or now"},
@@ -244,6 +248,12 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("5/s on_full=refuse", "5/s");
     assert_prints("5/s on_full=allow", "5/s on_full=allow");
     assert_prints("5/s on_full=allow capacity=2", "5/s capacity=2 on_full=allow");
+    assert_prints("5/s block=30s", "5/s block=30s");
+    assert_prints("5/s block=empty capacity=2", "5/s capacity=2 block=empty");
+    assert_prints("5/s on_full=allow block=120s waiting=7",
+                  "5/s waiting=7 block=2min on_full=allow");
+    assert_prints("5/s block=1500ms", "5/s block=1500ms");
+    assert_prints("queue 5/s block=3155760000000000000ns", "queue 5/s block=36525d");
     assert_prints("5/s waiting=1000", "5/s");
     assert_prints("5/s waiting=1000000", "5/s waiting=1000000");
     assert_prints("queue 300/min capacity=5", "queue 5/s");
@@ -349,9 +359,9 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s\tcapacity=5", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0x09"},
         {"10/s\xff", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0xff"},
         {"10/s =5", WEIR_E_SYNTAX, 5,
-         "expected an option: capacity=, first=, waiting= or on_full=, not '='"},
+         "expected an option: capacity=, first=, waiting=, block= or on_full=, not '='"},
         {"10/s size=5", WEIR_E_SYNTAX, 5,
-         "a limit has no option 'size'; one of capacity burst first waiting on_full"},
+         "a limit has no option 'size'; one of capacity burst first waiting block on_full"},
         {"10/s capacity", WEIR_E_SYNTAX, 13, "expected '=', but the text ends"},
         {"10/s capacity =5", WEIR_E_SYNTAX, 13, "expected '=', not ' '"},
         {"10/s capacity=", WEIR_E_SYNTAX, 14, "expected the capacity, but the text ends"},
@@ -359,6 +369,20 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s capacity=0", WEIR_E_RANGE, 14, "the capacity is zero"},
         {"10/s capacity=5x", WEIR_E_SYNTAX, 15, "expected a space or the end, not 'x'"},
         {"10/s capacity=5 burst=5", WEIR_E_SYNTAX, 16, "the capacity is said twice"},
+        {"10/s block=0s", WEIR_E_RANGE, 11, "the block is zero"},
+        {"10/s block=30", WEIR_E_SYNTAX, 13,
+         "expected a unit: ns us ms s min h d w, but the text ends"},
+        {"10/s block=s", WEIR_E_SYNTAX, 11,
+         "expected how long a block lasts, such as 30s, or empty, not 's'"},
+        {"10/s block=", WEIR_E_SYNTAX, 11,
+         "expected how long a block lasts, such as 30s, or empty, but the text ends"},
+        {"10/s block=-1s", WEIR_E_SYNTAX, 11,
+         "expected how long a block lasts, such as 30s, or empty, not '-'"},
+        {"10/s block=1.5s", WEIR_E_SYNTAX, 12, "expected a unit: ns us ms s min h d w, not '.'"},
+        {"10/s block=emptyish", WEIR_E_SYNTAX, 16, "expected a space or the end, not 'i'"},
+        {"10/s block=5219w", WEIR_E_RANGE, 11, "the block is above 100 years"},
+        {"10/s block=99999999999999999999s", WEIR_E_RANGE, 11, "the block is above 100 years"},
+        {"10/s block=1s block=empty", WEIR_E_SYNTAX, 14, "block is said twice"},
         {"10/s on_full=maybe", WEIR_E_SYNTAX, 13, "on_full is either refuse or allow"},
         {"10/s on_full=allow on_full=allow", WEIR_E_SYNTAX, 19, "on_full is said twice"},
         {"10/s on_full", WEIR_E_SYNTAX, 12, "expected '=', but the text ends"},
@@ -522,11 +546,11 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
                                            .capacity_micro = WEIR_UNIT,
                                            .first = WEIR_FIRST_NOW,
                                            .waiting = WEIR_WAITING_MAX};
-    struct weir_limit_config bad[5];
+    struct weir_limit_config bad[6];
     struct weir_limit limit;
     struct weir_error error;
     assert_int_equal(weir_limit_init(&limit, &good, &error), WEIR_OK);
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         bad[i] = good;
     }
     bad[0].kind = (enum weir_kind)7;
@@ -540,6 +564,9 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
     bad[4].waiting = WEIR_WAITING_MAX + 1;
     assert_int_equal(weir_limit_init(&limit, &bad[4], &error), WEIR_E_RANGE);
     assert_string_equal(error.message, "waiting must be 0 to 1000000");
+    bad[5].block_ns = WEIR_BLOCK_NS_MAX + 1;
+    assert_int_equal(weir_limit_init(&limit, &bad[5], &error), WEIR_E_RANGE);
+    assert_string_equal(error.message, "a block must be 1 ns to 100 years");
 }
 
 static void test_a_text_that_does_not_fit_is_cut(void **state)

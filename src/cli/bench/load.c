@@ -177,7 +177,8 @@ static enum load_verdict verdict_of_number(int64_t number)
 {
     switch (number) {
     case 0: return LOAD_ALLOWED;
-    case 1: return LOAD_LIMITED;
+    case 1:
+    case 3: return LOAD_LIMITED; // or blocked: 429 over HTTP, both
     case 2: return LOAD_NEVER;
     case 4: return LOAD_UNDECIDED;
     default: return LOAD_FAILED;

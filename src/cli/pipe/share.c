@@ -108,6 +108,7 @@ int share_receive(struct share *share, uint64_t now_ns)
         share->asked_bytes = 0;
         return CLI_DONE;
     case WEIR_LIMITED:
+    case WEIR_BLOCKED:
         share->ask_again_ns =
             now_ns + (retry_ns > (int64_t)ASK_AGAIN_NS_MIN ? (uint64_t)retry_ns : ASK_AGAIN_NS_MIN);
         return CLI_DONE;

@@ -55,6 +55,7 @@ static void tally_take(struct tally *tally, const struct arrival *arrival,
         return;
     case WEIR_LIMITED: tally->refused++; break;
     case WEIR_NEVER: tally->never++; break;
+    case WEIR_BLOCKED: tally->blocked++; break;
     case WEIR_FAILED: tally->no_room++; break;
     }
     tally->refused_micro += arrival->cost_micro;
@@ -79,7 +80,8 @@ static void tally_fill(struct tally *tally, const struct arrival *arrival,
                        const struct weir_decision *decision, const struct weir_detail *detail)
 {
     if (decision->verdict != WEIR_ALLOWED) {
-        tally->no_room++;
+        tally->blocked += decision->verdict == WEIR_BLOCKED;
+        tally->no_room += decision->verdict != WEIR_BLOCKED;
         return;
     }
     tally->admitted++;

@@ -164,6 +164,10 @@ static void say_lane(const struct simulate *simulate, const struct lane *lane,
     } else {
         say_taken(simulate, tally);
     }
+    if (tally->blocked > 0) {
+        (void)printf("  %-10s %*" PRIu64 "           while their key was locked out\n", "blocked",
+                     10, tally->blocked);
+    }
     if (tally->no_room > 0) {
         (void)printf("  %-10s %*" PRIu64 "           found the memory full of live buckets; more:"
                      " --memory\n",
@@ -278,6 +282,7 @@ static json_t *json_lane(const struct simulate *simulate, const struct lane *lan
     json_t *object = json_pack("{ss}", "limit", lane->text);
     json_object_update_new(object,
                            simulate->fill ? json_fills(&lane->tally) : json_takes(&lane->tally));
+    json_object_set_new(object, "blocked", json_integer((json_int_t)lane->tally.blocked));
     json_object_set_new(object, "no_room", json_integer((json_int_t)lane->tally.no_room));
     json_object_set_new(object, "worst", json_worst(lane));
     return object;

@@ -31,6 +31,7 @@ enum { LANE_COUNT_MAX = 16, BAD_SHOWN_MAX = 5, FULL_SHOWN_MAX = 8, WORST_SHOWN_M
 /* What came of the arrivals under one limit. */
 struct tally {
     uint64_t admitted, refused, never;
+    uint64_t blocked; // their key was locked out
     uint64_t no_room; // the table was full of live buckets
     uint64_t delayed, delay_max_ns;
     uint128 delay_sum_ns;
@@ -104,7 +105,7 @@ int simulate_draw(const struct simulate *simulate); // the SVG
 /* Refused in any way. */
 static inline uint64_t tally_refused(const struct tally *tally)
 {
-    return tally->refused + tally->never + tally->no_room;
+    return tally->refused + tally->never + tally->blocked + tally->no_room;
 }
 
 /* For pictures: an amount, and the capacity, in units. */

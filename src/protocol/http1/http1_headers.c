@@ -135,15 +135,21 @@ static char *put_policy(struct http1_batch *batch, char *at, struct bytes text,
 
 /* ---- The presets ---- */
 
+/* Refused, and not for ever. */
+static bool may_retry(const struct weir_decision *decision)
+{
+    return decision->verdict == WEIR_LIMITED || decision->verdict == WEIR_BLOCKED;
+}
+
 static char *put_available(char *at, struct bytes name, const struct weir_decision *own,
                            const struct weir_decision *whole)
 {
     at = put_policy_name(at, name);
     at = put_literal(at, ";r=");
     at = put_u64(at, at_most(own->remaining, FIELD_INTEGER_MAX));
-    int64_t window_ns = own->verdict == WEIR_LIMITED     ? own->retry_after_ns
-                        : whole->verdict == WEIR_LIMITED ? -1
-                                                         : own->reset_after_ns;
+    int64_t window_ns = may_retry(own)     ? own->retry_after_ns
+                        : may_retry(whole) ? -1
+                                           : own->reset_after_ns;
     if (window_ns > 0) {
         at = put_literal(at, ";t=");
         at = put_u64(at, wait_seconds(window_ns));
@@ -190,7 +196,7 @@ static char *put_used(const struct weir_decision *decision, char *at)
 
 static char *put_rate_limited_for(const struct weir_decision *decision, char *at)
 {
-    if (decision->verdict != WEIR_LIMITED) {
+    if (!may_retry(decision)) {
         return at;
     }
     at = put_literal(at, "X-Rate-Limited-For: ");
@@ -215,7 +221,7 @@ char *http1_put_decision_headers(struct http1_batch *batch, const struct service
                                  const struct http1_task *task, char *at)
 {
     const struct weir_decision *decision = &task->decision;
-    if (decision->verdict == WEIR_LIMITED) {
+    if (may_retry(decision)) {
         at = put_retry_after(service, decision, at);
     }
     if (decision->verdict != WEIR_FAILED && task->operation != WEIR_RESET) {

@@ -12,6 +12,8 @@ static const char TYPE_QUOTA_EXCEEDED[] =
     "https://iana.org/assignments/http-problem-types#quota-exceeded";
 static const char TYPE_REDUCED_CAPACITY[] =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+static const char TYPE_ABNORMAL_USAGE[] =
+    "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 static const char TYPE_NONE[] = "about:blank"; // the title is then the status phrase
 
 /* ---- A decision ---- */
@@ -191,6 +193,10 @@ static char *put_detail(char *at, const struct http1_batch *batch,
         at = put_text(at, batch->failure != NULL ? batch->failure
                                                  : "the table is full of live buckets");
         break;
+    case WEIR_BLOCKED:
+        at = put_bytes(at, name.at, name.length);
+        at = put_literal(at, " is blocked");
+        break;
     case WEIR_ALLOWED:
     case WEIR_LIMITED:
         at = put_bytes(at, name.at, name.length);
@@ -229,6 +235,8 @@ char *http1_put_refusal(const struct http1_batch *batch, const struct service_co
     const struct weir_decision *decision = &task->decision;
     if (decision->verdict == WEIR_LIMITED) {
         at = begin_problem(at, TYPE_QUOTA_EXCEEDED, "Quota exceeded", status);
+    } else if (decision->verdict == WEIR_BLOCKED) {
+        at = begin_problem(at, TYPE_ABNORMAL_USAGE, "Abnormal usage detected", status);
     } else if (decision->verdict == WEIR_FAILED) {
         at = begin_problem(at, TYPE_REDUCED_CAPACITY, "Temporarily reduced capacity", status);
     } else {

@@ -191,7 +191,8 @@ static unsigned status_of(enum weir_verdict verdict)
 {
     switch (verdict) {
     case WEIR_ALLOWED: return 200;
-    case WEIR_LIMITED: return 429;
+    case WEIR_LIMITED:
+    case WEIR_BLOCKED: return 429;
     case WEIR_NEVER: return 422;
     case WEIR_FAILED: break;
     }
@@ -202,8 +203,11 @@ static void reply_json(struct http1_batch *batch, const struct service *service,
                        const struct http1_task *task, struct buffer *output)
 {
     char body[BODY_BYTES_MAX];
-    unsigned status = status_of(task->decision.verdict);
-    bool is_answer = status == 200 || task->operation == WEIR_RESET;
+    enum weir_verdict verdict = task->decision.verdict;
+    unsigned status = status_of(verdict);
+    bool asks_for_it = task->operation == WEIR_SHOW || task->operation == WEIR_BLOCK;
+    bool is_answer =
+        status == 200 || task->operation == WEIR_RESET || (verdict == WEIR_BLOCKED && asks_for_it);
     char *end = is_answer ? http1_put_decision_json(batch, task, body)
                           : http1_put_refusal(batch, service->config, task, status, body);
     reply_decision_body(batch, service, task, is_answer ? 200 : status,

@@ -3,6 +3,7 @@
  * What the chapters on the table's buckets share; nobody else includes it.
  *
  *   table.c     one bucket at a time: finding, making, deciding
+ *   block.c     keys that are locked out
  *   moving.c    all of them, to another table; resize.c: to another file
  *   together.c  several at once, all or nothing
  *   utc.c       the wall clock, for limits that go by the calendar */
@@ -84,5 +85,59 @@ static inline struct charge table_charge(struct table *table, const struct weir_
 /* Answers that nothing can be decided. */
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
                   size_t count);
+
+/* Swaps the state that was found for the next one. False if it changed meanwhile. */
+bool table_commit(const struct found *found, struct weir_bucket next);
+
+/* ---- block.c ---- */
+
+/* The hash under which the block of this key is found, and the other way round. It differs in low bits
+ * only, so it lies in the same stripe. Of a keyed hash, so the chance that two keys meet there is that of
+ * any two. */
+static inline uint64_t table_block_of(uint64_t hash)
+{
+    uint64_t tag = hash ^ TABLE_BLOCK_BITS;
+    return tag + (tag == 0); // 0 is the tag of a slot that was never used
+}
+
+/* The end of its block; 0 if there is none. Not to be relied on without the flag in its bucket. */
+uint64_t table_block_ends_ns(const struct table *table, uint64_t hash);
+
+/* Whether a block runs at `now_ns` for a bucket that was found with the flag; if so, *ends_ns is its end.
+ * If not, look again: the bucket has changed, or its block was over and the flag has gone. */
+bool table_is_blocked(struct table *table, uint64_t hash, const struct found *bucket,
+                      uint64_t now_ns, uint64_t *ends_ns);
+
+enum block_result { BLOCK_DONE, BLOCK_LOST, BLOCK_NO_ROOM };
+
+/* Swaps the state that was found for the next one, and blocks the key until `ends_ns` in the same
+ * instant. Lost: the bucket changed meanwhile, or has moved, so look again. No room: there is no slot for
+ * the block, which is counted, and nothing is done. */
+enum block_result table_commit_blocked(struct table *table, uint64_t hash,
+                                       const struct found *bucket, struct weir_bucket next,
+                                       uint64_t ends_ns, uint64_t now_ns);
+
+/* The same in steps, under the stripe's lock: sees to it that there is a slot for a block (false: no room,
+ * which is counted); then the bucket gets the flag; then its block ends at `ends_ns`, or when it does
+ * already if that is later. */
+bool table_make_block(struct table *table, uint64_t hash, uint64_t now_ns);
+uint64_t table_raise_block(const struct table *table, uint64_t hash, uint64_t ends_ns);
+
+/*   result       lost: it has moved
+ *   ends_ns      when the block is to end; then when it ends, which may be later
+ *   bucket       how the bucket stands
+ *   was_blocked  before this */
+struct block {
+    enum block_result result;
+    uint64_t ends_ns;
+    struct weir_bucket bucket;
+    bool was_blocked;
+};
+
+/* Blocks a key, whether it has a bucket or not. */
+void table_block(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns);
+
+/* Lets it in. */
+void table_unblock(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns);
 
 #endif

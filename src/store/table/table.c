@@ -64,7 +64,7 @@
 
 static uint64_t stripe_index_of(const struct table *table, uint64_t hash)
 {
-    return (uint64_t)(((uint128)hash * table->stripe_count) >> 64); // by the hash's high bits
+    return (uint64_t)(((uint128)(hash & ~TABLE_LOW_BITS) * table->stripe_count) >> 64);
 }
 
 struct stripe *table_stripe_of(const struct table *table, uint64_t hash)
@@ -158,6 +158,15 @@ static void note_lowering(struct line *line, struct weir_bucket from)
     }
 }
 
+/* Whether a drained bucket has to stay: somebody waits for it or is deciding, or its key is locked out. */
+static bool is_kept(const struct table *table, struct weir_bucket seen, uint64_t tag,
+                    uint64_t since_ns)
+{
+    return (seen.word & BUCKET_FLAGS) != 0
+           && ((seen.word & ~BUCKET_BLOCKED & BUCKET_FLAGS) != 0
+               || table_block_ends_ns(table, tag) > since_ns);
+}
+
 static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint64_t lowered_from_ns,
                     uint64_t since_ns)
 {
@@ -166,7 +175,7 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
     }
     /* Strictly drained, and above every moment it had; and never between equal owner bits. */
     return seen.empty_at_ns < since_ns && lowered_from_ns < since_ns
-           && (seen.word & BUCKET_OWNER_MASK) != owner && (seen.word & BUCKET_FLAGS) == 0;
+           && (seen.word & BUCKET_OWNER_MASK) != owner;
 }
 
 /* Gives the state of a drained bucket to another owner, in two swaps. False: it was used after all.
@@ -187,14 +196,16 @@ static bool reuse(struct line *line, int i, struct weir_bucket seen, uint64_t ow
 }
 
 /* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
-static bool claim(struct stripe *stripe, struct line *line, int i, uint64_t hash, uint64_t flags,
-                  uint64_t since_ns)
+static bool claim(struct table *table, struct stripe *stripe, struct line *line, int i,
+                  uint64_t hash, uint64_t flags, uint64_t since_ns)
 {
     uint64_t owner = table_owner_of(hash);
     uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
     struct weir_bucket seen = load_bucket(&line->states[i]);
     uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // a first look
-    if (!is_free(seen, tag, owner, lowered_from_ns, since_ns)) {
+    bool is_partner = tag == table_block_of(hash); // a bucket and its block are wanted together
+    if (is_partner || !is_free(seen, tag, owner, lowered_from_ns, since_ns)
+        || is_kept(table, seen, tag, since_ns)) {
         return false;
     }
     if (tag == 0) {
@@ -260,7 +271,7 @@ bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
         struct line *line = probe_line(table, home, distance);
         for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-            if (!claim(stripe, line, i, hash, flags, since_ns)) {
+            if (!claim(table, stripe, line, i, hash, flags, since_ns)) {
                 continue;
             }
             if (distance != 0) {
@@ -319,30 +330,33 @@ bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket)
 
 /* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
 static struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
-                            const struct charge *charge, uint64_t now_ns)
+                            const struct charge *charge, uint64_t now_ns,
+                            struct weir_detail *detail)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct weir_detail detail = {.existed = kind_is_live(bucket, limit, now_ns)};
     struct outcome outcome = bucket_show(bucket, limit);
+    if (request->operation == WEIR_TAKE) {
+        return kind_take(bucket, limit, charge, now_ns);
+    }
+    *detail = (struct weir_detail){.existed = kind_is_live(bucket, limit, now_ns)};
     switch (request->operation) {
-    case WEIR_TAKE: return kind_take(bucket, limit, charge, now_ns);
+    case WEIR_TAKE: break;
     case WEIR_CAN_TAKE: outcome = kind_take(bucket, limit, charge, now_ns); break;
     case WEIR_FILL:
-        outcome = kind_fill(bucket, limit, charge, now_ns, &detail.amount, &detail.full);
+        outcome = kind_fill(bucket, limit, charge, now_ns, &detail->amount, &detail->full);
         break;
     case WEIR_REFUND: outcome = kind_refund(bucket, limit, charge, now_ns); break;
     case WEIR_SHOW:
-        detail.amount = kind_level(bucket, limit, now_ns);
-        detail.empty_at_ns = detail.existed ? kind_empty_at_ns(limit, outcome.moment) : 0;
+        detail->amount = kind_level(bucket, limit, now_ns);
+        detail->empty_at_ns = detail->existed ? kind_empty_at_ns(limit, outcome.moment) : 0;
         break;
     case WEIR_RESET:
-        if (detail.existed) {
+        if (detail->existed) {
             outcome.moment = (struct span){now_ns, 0};
         }
         break;
-    }
-    if (request->detail != NULL) {
-        *request->detail = detail;
+    case WEIR_BLOCK:
+    case WEIR_UNBLOCK: break;
     }
     return outcome;
 }
@@ -367,9 +381,9 @@ static bool changes(struct weir_bucket bucket, const struct weir_request *reques
            && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
 }
 
-/* Swaps the state that was found for the next one. False if it changed meanwhile. What does not move up
- * is written down: it may come back to a state that it had (see the contract above, and together.c). */
-static bool commit(const struct found *found, struct weir_bucket next)
+/* What does not move up is written down: it may come back to a state that it had (see the contract above,
+ * and together.c). */
+bool table_commit(const struct found *found, struct weir_bucket next)
 {
     if (__builtin_expect(next.empty_at_ns <= found->seen.empty_at_ns, 0)) {
         note_lowering(found->line, found->seen);
@@ -419,13 +433,163 @@ static bool follow(struct table **table, uint64_t hash, uint64_t *home)
     return *table != NULL;
 }
 
+/* Whether a block of the key is the answer: not to what would charge nothing, unless it only looks. */
+static bool heeds_block(const struct weir_request *request, const struct charge *charge)
+{
+    switch (request->operation) {
+    case WEIR_TAKE:
+    case WEIR_CAN_TAKE: return charge->cost_micro != 0 && !charge->never;
+    case WEIR_FILL: return charge->cost_micro != 0 && !charge->uncounted;
+    case WEIR_SHOW: return true;
+    case WEIR_REFUND:
+    case WEIR_RESET:
+    case WEIR_BLOCK:
+    case WEIR_UNBLOCK: break;
+    }
+    return false;
+}
+
+static void answer_blocked(struct weir_decision *decision, const struct weir_limit *limit,
+                           struct weir_bucket bucket, uint64_t ends_ns, uint64_t now_ns)
+{
+    kind_answer(decision, limit, (struct outcome){WEIR_BLOCKED, bucket_moment(bucket, limit)},
+                now_ns);
+    decision->retry_after_ns = (int64_t)(ends_ns - now_ns);
+}
+
+/* What is said beside that: a fill spills all that it brings. */
+static void detail_blocked(struct table *table, const struct weir_request *request,
+                           struct weir_bucket bucket, uint64_t now_ns)
+{
+    if (request->detail != NULL) {
+        struct weir_request look = *request;
+        look.cost_micro = 0;
+        struct charge nothing = table_charge(table, &look, now_ns);
+        (void)apply(bucket, &look, &nothing, now_ns, request->detail);
+        if (request->operation == WEIR_FILL) {
+            request->detail->amount = amount_of(request->cost_micro, WEIR_UNIT);
+        }
+    }
+}
+
+/* How a request gets past what stands before the bucket's own level: a block, or those who wait. */
+enum passage { PASSES, IS_ANSWERED, LOOKS_AGAIN };
+
+static enum passage pass(struct table *table, const struct weir_request *request,
+                         const struct charge *charge, uint64_t hash, const struct found *found,
+                         uint64_t now_ns, struct weir_decision *decision)
+{
+    struct line_keeper *keeper = table->root->store.keeper;
+    if ((found->seen.word & BUCKET_BLOCKED) != 0 && heeds_block(request, charge)) {
+        uint64_t ends_ns;
+        if (!table_is_blocked(table, hash, found, now_ns, &ends_ns)) {
+            return LOOKS_AGAIN;
+        }
+        answer_blocked(decision, &request->rule->limit, found->seen, ends_ns, now_ns);
+        detail_blocked(table, request, found->seen, now_ns);
+        return IS_ANSWERED;
+    }
+    if ((found->seen.word & BUCKET_LINE) != 0 && keeper != NULL
+        && table_heeds_line(request, charge)) {
+        bool is_answered = keeper->meet(keeper, request, hash, now_ns, decision);
+        return is_answered ? IS_ANSWERED : LOOKS_AGAIN; // nobody waits any longer
+    }
+    return PASSES;
+}
+
+/* Whether this outcome locks the key out. */
+static bool locks_out(const struct weir_request *request, struct outcome outcome,
+                      const struct weir_detail *detail)
+{
+    if (request->rule->limit.block_ns == 0) {
+        return false;
+    }
+    return (request->operation == WEIR_TAKE && outcome.verdict == WEIR_LIMITED)
+           || (request->operation == WEIR_FILL && outcome.verdict == WEIR_ALLOWED && detail->full
+               && request->cost_micro != 0);
+}
+
+/* Swaps the state that was found for the next one, and locks the key out if that is what follows. False if
+ * it changed meanwhile. Where there is no room for a block, the rest is done. */
+static bool commit_outcome(struct table *table, const struct weir_request *request, uint64_t hash,
+                           const struct found *found, struct weir_bucket next,
+                           struct outcome outcome, const struct weir_detail *detail,
+                           uint64_t now_ns)
+{
+    if (locks_out(request, outcome, detail)) {
+        uint64_t ends_ns = kind_block_ends_ns(&request->rule->limit, outcome.moment, now_ns);
+        enum block_result result = table_commit_blocked(table, hash, found, next, ends_ns, now_ns);
+        if (result != BLOCK_NO_ROOM) {
+            return result == BLOCK_DONE;
+        }
+    }
+    bool is_same = next.empty_at_ns == found->seen.empty_at_ns && next.word == found->seen.word;
+    return is_same || table_commit(found, next);
+}
+
+/* Blocks the key, or lets it in, wherever its bucket is now. False: that cannot be opened. */
+static bool do_block(struct table *table, enum weir_operation operation, uint64_t hash,
+                     struct block *block, uint64_t now_ns)
+{
+    uint64_t home;
+    for (;;) {
+        block->result = BLOCK_DONE;
+        if (operation == WEIR_UNBLOCK) {
+            table_unblock(table, hash, block, now_ns);
+        } else {
+            table_block(table, hash, block, now_ns);
+        }
+        if (block->result != BLOCK_LOST) {
+            return true;
+        }
+        if (!follow(&table, hash, &home)) {
+            return false;
+        }
+    }
+}
+
+/* Then those who wait for it are told. */
+static void decide_block(struct table *table, const struct weir_request *request, uint64_t hash,
+                         uint64_t now_ns, struct weir_decision *decision)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct line_keeper *keeper = table->root->store.keeper;
+    uint64_t block_ns = request->block_ns > 0 ? request->block_ns : 1;
+    block_ns = block_ns < WEIR_BLOCK_NS_MAX ? block_ns : WEIR_BLOCK_NS_MAX;
+    struct block block = {.ends_ns = now_ns + block_ns};
+    if (!do_block(table, request->operation, hash, &block, now_ns)) {
+        table_refuse(request, decision, 1);
+        return;
+    }
+    if (block.result == BLOCK_NO_ROOM) {
+        bucket_answer_failed(decision, limit);
+    } else if (request->operation == WEIR_UNBLOCK) {
+        kind_answer(decision, limit, bucket_show(block.bucket, limit), now_ns);
+    } else {
+        answer_blocked(decision, limit, block.bucket, block.ends_ns, now_ns);
+        if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL) {
+            struct weir_decision unused;
+            (void)keeper->meet(keeper, request, hash, now_ns, &unused);
+        }
+    }
+    if (request->detail != NULL) {
+        *request->detail = (struct weir_detail){.existed = block.was_blocked};
+    }
+}
+
 /* Decides wherever the bucket is, or makes one. */
 __attribute__((noinline)) static void decide_anywhere(struct table *table,
                                                       const struct weir_request *request,
                                                       uint64_t hash, uint64_t home, uint64_t now_ns,
                                                       struct weir_decision *decision)
 {
+    if (request->operation == WEIR_BLOCK || request->operation == WEIR_UNBLOCK) {
+        decide_block(table, request, hash, now_ns, decision);
+        return;
+    }
     struct charge charge = table_charge(table, request, now_ns);
+    struct weir_detail unused;
+    struct weir_detail *detail = request->detail != NULL ? request->detail : &unused;
     struct found found;
     uint64_t reading_ns = now_ns;
     unsigned turns = BACKOFF_TURNS_FIRST;
@@ -439,18 +603,20 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
             continue;
         }
         bool is_found = where == FOUND;
-        struct line_keeper *keeper = table->root->store.keeper;
-        if (is_found && (found.seen.word & BUCKET_LINE) != 0 && keeper != NULL
-            && table_heeds_line(request, &charge)) {
-            if (keeper->meet(keeper, request, hash, reading_ns, decision)) {
-                return;
-            }
-            continue; // nobody waits any longer
+        enum passage passage =
+            is_found ? pass(table, request, &charge, hash, &found, reading_ns, decision) : PASSES;
+        if (passage == IS_ANSWERED) {
+            return;
         }
-        struct outcome outcome = apply(found.seen, request, &charge, now_ns);
+        if (passage == LOOKS_AGAIN) {
+            continue;
+        }
+        struct outcome outcome = apply(found.seen, request, &charge, now_ns, detail);
         bool is_change = changes(found.seen, request, outcome);
-        if (is_found && is_change
-            && !commit(&found, bucket_with_moment(found.seen, outcome.moment))) {
+        struct weir_bucket next =
+            is_change ? bucket_with_moment(found.seen, outcome.moment) : found.seen;
+        if (is_found
+            && !commit_outcome(table, request, hash, &found, next, outcome, detail, now_ns)) {
             back_off(&turns); // the bucket changed meanwhile
             continue;
         }
@@ -472,14 +638,24 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
 /* As apply(); a take that may go only after the patience has run out is refused. */
 static struct outcome apply_patiently(struct weir_bucket bucket, const struct weir_request *request,
                                       const struct charge *charge, uint64_t patience_ns,
-                                      uint64_t now_ns)
+                                      uint64_t now_ns, struct weir_detail *detail)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct outcome outcome = apply(bucket, request, charge, now_ns);
+    struct outcome outcome = apply(bucket, request, charge, now_ns, detail);
     if (outcome_is_too_late(request, charge, outcome, patience_ns, now_ns)) {
         return (struct outcome){WEIR_LIMITED, bucket_moment(bucket, limit)};
     }
     return outcome;
+}
+
+/* Whether there is room for it or not: the refusal that it follows stands. */
+static struct outcome block_in_line(struct table *table, const struct weir_request *request,
+                                    uint64_t id, uint64_t now_ns)
+{
+    struct block block = {.ends_ns = now_ns + request->block_ns};
+    bool done = do_block(table, WEIR_BLOCK, id, &block, now_ns) && block.result == BLOCK_DONE;
+    struct span moment = bucket_moment(block.bucket, &request->rule->limit);
+    return (struct outcome){done ? WEIR_BLOCKED : WEIR_FAILED, moment};
 }
 
 static struct outcome table_decide_in_line(struct store *store, const struct weir_request *request,
@@ -489,7 +665,12 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
     struct table *table = table_current(store);
     struct charge charge = table_charge(table, request, now_ns);
     uint64_t home = table_home_of(table, id);
+    struct weir_detail unused;
+    struct weir_detail *detail = request->detail != NULL ? request->detail : &unused;
     struct found found;
+    if (request->operation == WEIR_BLOCK) {
+        return block_in_line(table, request, id, now_ns);
+    }
     for (;;) {
         enum whereabouts where = find_or_assume(table, request, id, home, &found, &now_ns);
         if (__builtin_expect(where == MOVED, 0)) {
@@ -499,8 +680,18 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
             continue;
         }
         bool is_found = where == FOUND;
+        bool is_flagged = is_found && (found.seen.word & BUCKET_BLOCKED) != 0;
+        if (is_flagged && request->operation != WEIR_SHOW && heeds_block(request, &charge)) {
+            uint64_t ends_ns;
+            if (table_is_blocked(table, id, &found, now_ns, &ends_ns)) {
+                struct span moment = bucket_moment(found.seen, &request->rule->limit);
+                detail_blocked(table, request, found.seen, now_ns);
+                return (struct outcome){WEIR_BLOCKED, moment};
+            }
+            continue;
+        }
         struct outcome outcome =
-            apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns);
+            apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns, detail);
         bool stays =
             outcome.verdict == WEIR_ALLOWED ? terms->stays_if_allowed : terms->stays_if_refused;
         struct span kept = request->operation != WEIR_CAN_TAKE
@@ -508,7 +699,13 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
                                : bucket_moment(found.seen, &request->rule->limit);
         struct weir_bucket next = bucket_with_line(bucket_with_moment(found.seen, kept), stays);
         bool is_same = next.empty_at_ns == found.seen.empty_at_ns && next.word == found.seen.word;
-        if (is_same || (is_found && commit(&found, next))) {
+        bool is_take =
+            request->operation == WEIR_TAKE; // who is refused may wait: the keeper blocks
+        if (is_found && !is_take
+            && commit_outcome(table, request, id, &found, next, outcome, detail, now_ns)) {
+            return outcome;
+        }
+        if (is_same || (is_found && is_take && table_commit(&found, next))) {
             return outcome;
         }
         if (!is_found && !insert(table, id, home, now_ns)) {
@@ -536,7 +733,8 @@ static void table_move_line(struct store *store, const struct weir_limit *limit,
         bool is_moved = span_less((struct span){0, 0}, move->later)
                         || span_less((struct span){0, 0}, move->earlier);
         moment = is_moved ? bucket_start(moment, now_ns) : bucket_moment(found.seen, limit);
-        if (commit(&found, bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
+        if (table_commit(&found,
+                         bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
             return;
         }
     }
@@ -550,7 +748,7 @@ struct step {
     struct line *line; // where the key probably lives
 };
 
-/* A usual take from the bucket that was found. False if it changed meanwhile. */
+/* A usual take from the bucket that was found. False if it changed meanwhile, or has to do more. */
 ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit *limit,
                               uint64_t span_ns, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -559,6 +757,9 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
     if (outcome.verdict == WEIR_ALLOWED && !cas_bucket(found->state, found->seen, next)) {
         back_off_for(BACKOFF_TURNS_FIRST);
         return false;
+    }
+    if (outcome.verdict == WEIR_LIMITED && __builtin_expect(limit->block_ns != 0, 0)) {
+        return false; // it locks its key out
     }
     usual_answer(decision, limit, span_ns, outcome, now_ns);
     return true;
@@ -768,6 +969,11 @@ static void table_decide(struct store *store, const struct weir_request *request
     }
 }
 
+static uint64_t table_blocked_until_ns(const struct store *store, uint64_t id)
+{
+    return table_block_ends_ns(table_current(store), id);
+}
+
 static uint64_t table_id(const struct store *store, const struct weir_request *request)
 {
     (void)store;
@@ -841,6 +1047,7 @@ static const struct store_ops TABLE_OPS = {
     .decide_in_line = table_decide_in_line,
     .decide_run_in_line = table_decide_together_in_line,
     .move_line = table_move_line,
+    .blocked_until_ns = table_blocked_until_ns,
     .close = table_close,
 };
 

@@ -26,6 +26,12 @@ enum {
     TABLE_GROUP = 16,            // of them, how many are hashed and on their way together
 };
 
+/* Which of a hash's bits do not choose the stripe; and what the hash of a block differs in from its
+ * bucket's: the home line, the owner bits, and nothing above. */
+#define TABLE_LOW_BITS   UINT64_C(0xffffff)
+#define TABLE_BLOCK_BITS UINT64_C(0x35a9c7)
+_Static_assert((TABLE_BLOCK_BITS & ~TABLE_LOW_BITS) == 0, "a block lies in its bucket's stripe");
+
 /* One cache line.
  *   displaced        about the keys whose home is this line and that found no room in it; displaced.h
  *   lowered_from_ns  the latest moment from which a refund or reset moved a bucket of this line back */
@@ -155,7 +161,8 @@ struct table *table_follow(struct table *table, uint64_t hash);
  * lock. */
 void table_repair(struct table *table, struct stripe *stripe);
 
-/* How many buckets are not empty; and empties them all, as WEIR_RESET does, and says how many were not.
+/* How many buckets are not empty; and empties them all, as WEIR_RESET does, lets everybody in who is locked
+ * out, and says how many were not empty.
  * Both look at every slot while others use the table: what changes meanwhile is seen or not. */
 uint64_t table_live_count(const struct table *table, uint64_t now_ns);
 uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns);

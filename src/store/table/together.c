@@ -24,6 +24,10 @@
  *  Moved       buckets (moving.c) are found where they went, and it all begins again there. While a stripe is
  *              locked nothing moves out of it.
  *
+ *  Blocks      a bucket with the flag BUCKET_BLOCKED is judged by its entry too (block.c). Where both are
+ *              unchanged, or the stripe is locked, they stood so together; the last is locked as well then.
+ *              Whoever is refused as limited, and would be blocked for it, is held while that is done.
+ *
  *  Killed      before the last was swapped: nothing is charged. Later: some are charged and some are not,
  *              and nobody has heard of it. The marks go with the lock: repair.c takes them away.
  *
@@ -40,6 +44,7 @@
 /* One of the buckets that are asked together.
  *   found      where it is; of one that is missing, how it counts
  *   waits      somebody stands in line there, and the keeper of lines has answered
+ *   ends_ns    of one with the flag, of its block; 0: there is none
  *   is_marked  by us
  *   is_full    there is no slot for it, and on_full answers
  *   has_moved  to another table, or is on its way there */
@@ -50,6 +55,7 @@ struct member {
     struct charge charge;
     struct found found;
     struct outcome outcome;
+    uint64_t ends_ns;
     bool is_found, is_marked, waits, is_full, has_moved;
 };
 
@@ -77,7 +83,12 @@ static const struct line_terms *terms_of(const struct run *run, const struct mem
 
 /* ---- one member ---- */
 
-/* What its own limit says. */
+static bool is_flagged(const struct member *member)
+{
+    return member->is_found && (member->found.seen.word & BUCKET_BLOCKED) != 0;
+}
+
+/* What its own limit says; and its block, if one runs. */
 static void judge(struct run *run, struct member *member)
 {
     const struct weir_limit *limit = limit_of(member);
@@ -86,6 +97,11 @@ static void judge(struct run *run, struct member *member)
         && outcome_is_too_late(member->request, &member->charge, member->outcome,
                                terms_of(run, member)->patience_ns, run->now_ns)) {
         member->outcome = (struct outcome){WEIR_LIMITED, bucket_moment(member->found.seen, limit)};
+    }
+    member->ends_ns = is_flagged(member) ? table_block_ends_ns(run->table, member->hash) : 0;
+    if (member->ends_ns > run->now_ns && !member->charge.never && member->charge.cost_micro != 0) {
+        struct span moment = bucket_moment(member->found.seen, limit);
+        member->outcome = (struct outcome){WEIR_BLOCKED, moment};
     }
     if (member->is_full && limit->on_full == WEIR_ON_FULL_REFUSE
         && member->outcome.verdict == WEIR_ALLOWED) {
@@ -161,6 +177,45 @@ static bool has_to_charge(const struct run *run)
     return charges && all_agree(run);
 }
 
+static enum weir_verdict verdict_of(const struct member *member)
+{
+    return member->waits ? member->decision->verdict : member->outcome.verdict;
+}
+
+/* Whether the run is refused, and for no other reason than that limits are reached. */
+static bool is_limited(const struct run *run)
+{
+    bool is_limited = false;
+    for (size_t i = 0; i < run->count; i++) {
+        enum weir_verdict verdict = verdict_of(&run->members[i]);
+        if (!run->members[i].request->shadow && verdict != WEIR_ALLOWED) {
+            if (verdict != WEIR_LIMITED) {
+                return false;
+            }
+            is_limited = true;
+        }
+    }
+    return is_limited;
+}
+
+/* Whether it is refused, and its limit locks out who is. Of who waits the keeper decides. */
+static bool locks_out(const struct run *run, const struct member *member)
+{
+    return limit_of(member)->block_ns != 0 && member->is_found && !member->waits
+           && run->terms == NULL && member->outcome.verdict == WEIR_LIMITED
+           && !member->request->shadow && member->request->operation == WEIR_TAKE
+           && is_limited(run);
+}
+
+static bool has_to_lock_out(const struct run *run)
+{
+    bool locks = false;
+    for (size_t i = 0; i < run->count; i++) {
+        locks = locks || locks_out(run, &run->members[i]);
+    }
+    return locks;
+}
+
 /* ---- without a lock ---- */
 
 /* True if this bucket has stood as it was seen ever since. */
@@ -169,7 +224,9 @@ static bool is_unchanged(const struct run *run, const struct member *member)
     const struct weir_bucket seen = member->found.seen;
     if (member->is_found) {
         struct weir_bucket now = load_bucket(member->found.state);
-        return now.empty_at_ns == seen.empty_at_ns && now.word == seen.word
+        bool is_same_block =
+            !is_flagged(member) || table_block_ends_ns(run->table, member->hash) == member->ends_ns;
+        return is_same_block && now.empty_at_ns == seen.empty_at_ns && now.word == seen.word
                && load_acquire(&member->found.line->lowered_from_ns) < seen.empty_at_ns;
     }
     struct found found;
@@ -181,8 +238,10 @@ static bool is_unchanged(const struct run *run, const struct member *member)
 static bool is_snapshot(const struct run *run)
 {
     for (size_t i = 0; i < run->count; i++) {
-        if (meets_mark(&run->members[i])
-            || (i + 1 < run->count && !is_unchanged(run, &run->members[i]))) {
+        const struct member *member = &run->members[i];
+        bool is_last = i + 1 == run->count;
+        if (meets_mark(member)
+            || ((!is_last || is_flagged(member)) && !is_unchanged(run, member))) {
             return false;
         }
     }
@@ -257,7 +316,7 @@ static void unlock(struct run *run)
 /* Makes it stand still: marks it, or finds that it has no slot, and nobody else can give it one. */
 static void hold(struct run *run, struct member *member)
 {
-    if (!member->is_found || meets_mark(member)) { // when it was looked at without the lock
+    if (!member->is_found || meets_mark(member) || is_flagged(member)) { // without the lock
         look_at(run, member);
     }
     while (member->is_found && !member->has_moved && !meets_line(run, member)) {
@@ -272,16 +331,24 @@ static void hold(struct run *run, struct member *member)
     }
 }
 
-/* Lets it go on, from where it stood or with the charge. */
-static void release(const struct run *run, struct member *member, bool is_decided)
+/* Lets it go on, from where it stood or with the charge, or locked out. */
+static void release(const struct run *run, struct member *member, bool is_charging, bool locks)
 {
     if (member->is_marked) {
         struct weir_bucket marked = member->found.seen;
-        struct weir_bucket next = is_decided && is_charged(member) ? charged(run, member) : marked;
+        struct weir_bucket next = is_charging && is_charged(member) ? charged(run, member) : marked;
+        bool blocks = locks && locks_out(run, member)
+                      && table_make_block(run->table, member->hash, run->now_ns);
+        next.word |= blocks ? BUCKET_BLOCKED : 0;
         marked.word |= BUCKET_MARKED;
         bool done = cas_bucket(member->found.state, marked, next);
         assert(done); // whoever else comes here waits
         (void)done;
+        if (blocks) {
+            uint64_t ends_ns =
+                kind_block_ends_ns(limit_of(member), member->outcome.moment, run->now_ns);
+            (void)table_raise_block(run->table, member->hash, ends_ns);
+        }
         member->is_marked = false;
     }
 }
@@ -329,7 +396,7 @@ static enum result decide_last(struct run *run)
         if (last->has_moved) {
             return HAS_MOVED;
         }
-        if (meets_mark(last)) {
+        if (meets_mark(last) || is_flagged(last) || locks_out(run, last)) {
             return NEEDS_ALL;
         }
         if (meets_line(run, last)) {
@@ -376,9 +443,10 @@ static enum result decide_locked(struct run *run, size_t held_count)
 {
     lock(run, held_count);
     enum result result = decide_held(run);
-    bool is_decided = result == DECIDED && has_to_charge(run);
+    bool is_charging = result == DECIDED && has_to_charge(run);
+    bool locks = result == DECIDED && has_to_lock_out(run);
     for (size_t i = 0; i < held_count; i++) {
-        release(run, &run->members[i], is_decided);
+        release(run, &run->members[i], is_charging, locks);
     }
     unlock(run);
     return result;
@@ -426,6 +494,9 @@ static void answer(struct run *run)
         } else {
             kind_answer_take(member->decision, limit, &member->charge, outcome, run->now_ns);
         }
+        if (outcome.verdict == WEIR_BLOCKED) {
+            member->decision->retry_after_ns = (int64_t)(member->ends_ns - run->now_ns);
+        }
     }
 }
 
@@ -451,10 +522,11 @@ static bool decide(struct run *run)
     if (!look_at_all(run)) {
         return false;
     }
-    if (!has_to_charge(run) && is_snapshot(run)) {
+    bool locks = has_to_lock_out(run);
+    if (!has_to_charge(run) && !locks && is_snapshot(run)) {
         return true;
     }
-    size_t held_count = run->count - 1;
+    size_t held_count = locks ? run->count : run->count - 1;
     enum result result;
     while ((result = decide_locked(run, held_count)) != DECIDED) {
         held_count = result == NEEDS_ALL ? run->count : held_count;

@@ -111,8 +111,7 @@ static int choose_place(struct decide *decide)
     struct question *question = &decide->question;
     const struct command *command = question->command;
     if (question->wait_ms > 0) {
-        int code = question_may_wait(question);
-        code = code == CLI_DONE ? question_need_server(question, decide->store.url) : code;
+        int code = question_need_server(question, decide->store.url);
         if (code == CLI_DONE && question->server.text == NULL) {
             question->server.text = SERVER_DEFAULT;
         }

@@ -102,6 +102,7 @@ static enum weir_status read_limits(struct question *question, bool *counts,
             return limit_list_fail(list, i, status, error);
         }
         *counts = *counts && limit_counts(&limit, question->cost_micro);
+        question->has_queue |= question->config.kind == WEIR_KIND_QUEUE;
     }
     return status;
 }
@@ -137,13 +138,6 @@ int question_read_words(struct question *question, int count, char **words)
                            "one limit at a time: only take and can-take are under several");
     }
     return counts ? CLI_DONE : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
-}
-
-int question_may_wait(const struct question *question)
-{
-    return question->list.count <= 1
-               ? CLI_DONE
-               : usage_error(question->command, "a take under several limits cannot wait");
 }
 
 int question_need_server(struct question *question, const char *store_url)

@@ -55,6 +55,7 @@ struct question {
     char limit[LIMIT_LIST_TEXT_MAX + 1]; // or a list of them
     struct limit_list list;              // where each stands in it
     struct weir_limit_config config;     // the first of them
+    bool has_queue;                      // one of them is a queue
     uint64_t cost_micro;
     uint64_t wait_ms;
     uint64_t timeout_ns;
@@ -76,9 +77,6 @@ int question_read_option(struct question *question, int option, const char *valu
 int question_read_cost(struct question *question, const char *text);
 int question_read_wait(struct question *question, const char *text);
 int question_read_words(struct question *question, int count, char **words);
-
-/* CLI_DONE; or complains, where a take under several limits would wait. */
-int question_may_wait(const struct question *question);
 
 /* An answer that knows what was asked, and nothing else yet. */
 void question_begin_answer(const struct question *question, struct answer *answer);

@@ -79,8 +79,7 @@ static int read_command_line(struct run *run, int count, char **words)
         return usage_error(question->command, "say what to run after --");
     }
     code = question_read_words(question, plain_count, plain);
-    code = code == CLI_DONE ? question_may_wait(question) : code;
-    if (question->config.kind == WEIR_KIND_QUEUE && question->wait_ms == 0) {
+    if (question->has_queue && question->wait_ms == 0) {
         question->wait_ms = 1; // the least: a take that waits not at all is given a place for later
     }
     return code;

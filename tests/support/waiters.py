@@ -114,8 +114,8 @@ WAITERS = {"resp": RespWaiter, "http": HttpWaiter}
 
 
 def decision(reply):
-    """A reply of RESP2, without the capacity."""
-    return Answer(reply[0], *reply[2:])
+    """A reply of RESP2, without the capacity; under several limits, what all of them say."""
+    return Answer(reply[0], *reply[2:6])
 
 
 class WaitingServer(WeirServer):

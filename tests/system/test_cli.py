@@ -227,9 +227,6 @@ def test_a_list_that_is_wrong_says_which_and_where(server, tmp_path):
     done = weir("take", "k", "10/s", "600/min", "burst=10", *here)
     assert done.returncode == 3
     assert "limit 2 of 2 is limit 1 again, the same bucket twice" in done.stderr
-    done = weir("run", "k", "10/s", "5/s", "--", "true")
-    assert done.returncode == 125
-    assert "a take under several limits cannot wait" in done.stderr
 
 
 def test_any_key_will_do(ask):
@@ -473,7 +470,6 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["take", "k", *["10/s", "capacity=5"] * 65], "too many words"),
         (["take", "k", *["1" * 300 + "/s"] * 14], "limits have at most 4128 bytes"),
         (["fill", "k", "10/s", "5/s"], "one limit at a time"),
-        (["take", "k", "10/s", "5/s", "--wait", "5s"], "a take under several limits cannot wait"),
         (["explain"], "say which limit"),
         (["version", "please"], "it takes no words"),
         (["bench", "fast"], "it takes only options"),

@@ -455,3 +455,23 @@ def test_a_password_opens_for_those_who_wait(tmp_path):
                 code, _, complained = weir(command, *words, *options, "--password-file", password,
                                            *end, stdin=stdin)
             assert (code, complained) == (0, "")
+
+
+# ---- several limits ----
+
+
+def test_several_limits_wait_together():
+    with WeirServer() as server:
+        here = ("--server", f"127.0.0.1:{server.resp_port}")
+        limits = ("20/s capacity=1", "1000/s capacity=1")
+        assert weir("take", "k", *limits, *here)[0] == 0
+        code, said, complained = weir("take", "k", *limits, *here, "--wait", "5s")
+        assert (code, said.split(":")[0], complained) == (0, "allowed", "")
+        assert weir("run", "k", *limits, *here, "--", "echo", "its turn") == (0, "its turn\n", "")
+        often_rarely = ("1/h capacity=1", "20/s", *here, "--wait", "1s")
+        assert weir("take", "k", *often_rarely)[0] == 0
+        assert weir("take", "k", *often_rarely)[0] == 1
+        code, said, complained = weir(
+            "run", "k", "20/s", "queue 1/h", *here, "--wait", "1s", "--", "echo", "never")
+        assert (code, said) == (124, "")
+        assert "a wait of 1 s is shorter than what an empty queue takes, 1 h" in complained

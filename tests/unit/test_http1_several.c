@@ -232,6 +232,59 @@ static void test_one_request_counts_once(void **state)
     assert_int_equal(world.counters.decisions[PROTOCOL_HTTP][WEIR_NEVER], 1);
 }
 
+/* ---- Waiting in line ---- */
+
+/* Lets the take go that the world holds. */
+static const char *let_go(void)
+{
+    world.output.length = 0;
+    assert_true(world.wait.is_waiting);
+    world.wait.is_waiting = false;
+    assert_int_equal(
+        HTTP1_ENGINE.resume(world.session, &world.service, world.wait.decisions, &world.output),
+        ENGINE_OPEN);
+    assert_int_equal(HTTP1_ENGINE.held_bytes(world.session), 0);
+    buffer_append(&world.output, "", 1);
+    return world.output.at;
+}
+
+static void test_several_limits_wait_together(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", "{\"key\":\"k\",\"limit\":\"2/s\",\"cost\":2}");
+    world.wait.holds = true;
+    (void)post("/v1/take", "{\"key\":\"k\",\"limit\":[\"3/min\",\"2/s\"],\"wait_ms\":1500}");
+    assert_int_equal(world.wait.wait_ns, UINT64_C(1500000000));
+    assert_true(HTTP1_ENGINE.held_bytes(world.session) > strlen("3/min2/s"));
+    const char *reply = let_go();
+    assert_has(reply, "HTTP/1.1 200 ");
+    assert_has(reply, "RateLimit-Policy: \"3/min\";q=3;w=60, \"2/s\";q=2;w=1\r\n");
+    assert_has(body_of(reply), "\"binding\":-1,\"limits\":[{\"capacity\":3,\"remaining\":3,");
+}
+
+static void test_who_waited_in_vain_hears_which_limit_it_was(void **state)
+{
+    (void)state;
+    (void)post("/v1/take", "{\"key\":\"b\",\"limit\":\"2/s\",\"cost\":2}");
+    world.wait.holds = true;
+    world.config.disclose_keys = true;
+    (void)post("/v1/take_all", "{\"limits\":[{\"key\":\"a\",\"limit\":\"3/min\"},{\"key\":\"b\","
+                               "\"limit\":\"2/s\"}],\"wait_ms\":1500}");
+    world.wait.decisions[1].verdict = WEIR_LIMITED;
+    world.wait.decisions[1].retry_after_ns = 1;
+    const char *reply = let_go();
+    assert_has(reply, "HTTP/1.1 429 ");
+    assert_has(reply, "\"detail\":\"2/s is limited to 2 per 1 s for b\"");
+    assert_has(body_of(reply), "\"binding\":1,");
+}
+
+static void test_where_nobody_can_wait_that_is_an_error(void **state)
+{
+    (void)state;
+    world.wait.why_not = "nobody can wait here";
+    assert_has(post("/v1/take", "{" BOTH ",\"wait_ms\":5}"), "wait_ms: nobody can wait here");
+}
+
 /* ---- What is wrong ---- */
 
 static void test_says_what_is_wrong_and_charges_nothing(void **state)
@@ -248,8 +301,6 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
          "the limit, byte 6: limit 2 of 2 is empty"},
         {"/v1/take", "{\"key\":\"k\",\"limit\":[\"2/s\",\"120/min capacity=2\"]}", 400,
          "the limit, byte 5: limit 2 of 2 is limit 1 again, the same bucket twice"},
-        {"/v1/take", "{" BOTH ",\"wait_ms\":5}", 501,
-         "wait_ms: a take under several limits cannot wait"},
         {"/v1/take", "{" BOTH ",\"cost\":\"x\"}", 400,
          "\\\"cost\\\", byte 0: expected the cost, not 'x'"},
         {"/v1/take", "{\"key\":\"k\",\"limit\":[\"2/s\",\"sliding 3/min\"],\"cost\":0.5}", 400,
@@ -371,6 +422,9 @@ int main(void)
         TEST(test_other_presets_show_the_whole),
         TEST(test_the_key_that_decided_is_disclosed),
         TEST(test_one_request_counts_once),
+        TEST(test_several_limits_wait_together),
+        TEST(test_who_waited_in_vain_hears_which_limit_it_was),
+        TEST(test_where_nobody_can_wait_that_is_an_error),
         TEST(test_says_what_is_wrong_and_charges_nothing),
         TEST(test_the_longest_list_has_room),
         TEST(test_a_pipeline_answers_as_one_by_one),

@@ -178,10 +178,13 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
          "-ERR invalid limit at byte 12: limit 3 of 3 is limit 1 again, the same bucket twice "},
         {"WEIR.TAKE k \"2/s, 3/min\" COST x",
          "-ERR invalid cost at byte 0: expected the cost, not 'x' "},
-        {"WEIR.TAKE k \"2/s, 3/min\" WAIT 5",
-         "-ERR WAIT: a take under several limits cannot wait "},
-        {"WEIR.TAKEALL 2 k 2/s k 3/min WAIT 5",
-         "-ERR WAIT: a take under several limits cannot wait "},
+        {"WEIR.TAKE k \"2/s, 3/min\" WAIT x",
+         "-ERR invalid wait: WAIT takes 0 to 86400000 whole milliseconds (24 hours) "},
+        {"WEIR.TAKE k \"2/s, sliding 3/min\" COST 0.5 WAIT 5",
+         "-ERR invalid cost: limit 2: this limit counts whole units, so the cost must be a whole "
+         "number "},
+        {"WEIR.TAKEALL 2 k 2/s k 2/s WAIT 5",
+         "-ERR invalid limits: limit 2 is limit 1 again, the same bucket twice "},
         {"WEIR.CANTAKE k \"2/s, 3/min\" WAIT 5",
          "-ERR syntax error: after the limit comes nothing or COST and a number "},
         {"WEIR.TAKE k \"2/s, sliding 3/min\" COST 0.5",
@@ -226,6 +229,50 @@ static void test_only_takes_are_under_lists(void **state)
         assert_answer(command, "-ERR several limits: only WEIR.TAKE and WEIR.CANTAKE take a list, "
                                "and WEIR.TAKEALL does with several keys ");
     }
+}
+
+/* ---- Waiting in line ---- */
+
+#define WAITED ":0 :2 :0 :-1 :1000000000 :0 :-1 "
+
+static void test_several_limits_wait_together(void **state)
+{
+    (void)state;
+    (void)ask("WEIR.TAKE k 2/s COST 2\n");
+    assert_answer("WEIR.TAKE k \"2/s, 3/min\" WAIT 1500\nPING\n",
+                  "*9 " WAITED "*3 :2 :0 :1000000000 *3 :3 :3 :0 +PONG ");
+    assert_int_equal(world.wait.wait_ns, UINT64_C(1500000000));
+    assert_answer("WEIR.TAKEALL 2 k 3/min k 2/s WAIT 1500\n",
+                  "*9 " WAITED "*3 :3 :3 :0 *3 :2 :0 :1000000000 ");
+    assert_answer("WEIR.TAKEALL 1 k 2/s WAIT 1500\n", "*8 " WAITED "*3 :2 :0 :1000000000 ");
+    assert_int_equal(world.counters.decisions[PROTOCOL_RESP][WEIR_ALLOWED], 4);
+}
+
+static void test_a_wait_in_vain_names_the_limit_that_refuses(void **state)
+{
+    (void)state;
+    (void)ask("WEIR.TAKE k 2/s COST 2\n");
+    assert_answer("WEIR.TAKE k \"3/min, 2/s\" WAIT 1\n",
+                  "*9 :1 :2 :0 :500000000 :1000000000 :0 :1 *3 :3 :3 :0 *3 :2 :0 :1000000000 ");
+}
+
+static void test_a_pipeline_goes_on_behind_who_waits(void **state)
+{
+    (void)state;
+    (void)ask("WEIR.TAKE k 2/s COST 2\n");
+    assert_answer("WEIR.TAKE a \"1/s, 1/min\"\nWEIR.TAKE k \"2/s, 3/min\" WAIT 1500\n"
+                  "WEIR.TAKE b \"1/s, 1/min\"\n",
+                  "*9 :0 :1 :0 :-1 :1000000000 :0 :-1 *3 :1 :0 :1000000000 *3 :1 :0 :60000000000 "
+                  "*9 " WAITED "*3 :2 :0 :1000000000 *3 :3 :3 :0 "
+                  "*9 :0 :1 :0 :-1 :1000000000 :0 :-1 *3 :1 :0 :1000000000 *3 :1 :0 :60000000000 ");
+}
+
+static void test_where_nobody_can_wait_that_is_an_error(void **state)
+{
+    (void)state;
+    world.wait.why_not = "nobody can wait here";
+    assert_answer("WEIR.TAKE k \"2/s, 3/min\" WAIT 5\n", "-ERR WAIT: nobody can wait here ");
+    assert_answer("WEIR.TAKEALL 2 k 2/s k 3/min WAIT 5\n", "-ERR WAIT: nobody can wait here ");
 }
 
 static void test_wait_is_refused_before_it_is_queued(void **state)
@@ -375,6 +422,10 @@ int main(void)
         TEST(test_a_transaction_runs_them),
         TEST(test_says_what_is_wrong_and_charges_nothing),
         TEST(test_only_takes_are_under_lists),
+        TEST(test_several_limits_wait_together),
+        TEST(test_a_wait_in_vain_names_the_limit_that_refuses),
+        TEST(test_a_pipeline_goes_on_behind_who_waits),
+        TEST(test_where_nobody_can_wait_that_is_an_error),
         TEST(test_wait_is_refused_before_it_is_queued),
         TEST(test_sixteen_and_not_seventeen),
         TEST(test_a_pipeline_answers_as_one_by_one),

@@ -60,9 +60,6 @@ static bool check_several(const struct http1_batch *batch, struct http1_task *ta
         return http1_task_fail(task, 400, "limit %zu is limit %zu again, the same bucket twice",
                                later + 1, earlier + 1);
     }
-    if (task->wait_ns > 0) {
-        return http1_task_fail(task, 501, "wait_ms: a take under several limits cannot wait");
-    }
     return true;
 }
 

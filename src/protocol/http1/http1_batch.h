@@ -153,7 +153,8 @@ size_t http1_client_address(const struct service_config *config, struct http1_ta
 bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
                       struct service *service);
 struct http1_task *http1_wait_answer(struct http1_session *session, struct http1_batch *batch,
-                                     struct service *service, const struct weir_decision *decision);
+                                     struct service *service,
+                                     const struct weir_decision *decisions);
 size_t http1_wait_held_bytes(const struct http1_session *session);
 void http1_wait_release(struct http1_session *session);
 

@@ -47,8 +47,9 @@ static bool flush(struct http1_session *session, struct http1_batch *batch, stru
                   struct buffer *output)
 {
     bool may_wait = batch->last_waits;
+    size_t waiting_count = may_wait ? batch->tasks[batch->task_count - 1].limit_count : 0;
     weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions,
-                           batch->question_count - may_wait, service->now_ns);
+                           batch->question_count - waiting_count, service->now_ns);
     bool waits = may_wait && http1_wait_begin(session, batch, service);
     for (size_t i = 0; i < batch->task_count - waits; i++) {
         finish(service, batch, &batch->tasks[i]);
@@ -168,11 +169,12 @@ static enum engine_state session_feed(void *memory, struct service *service, str
 }
 
 static enum engine_state session_resume(void *memory, struct service *service,
-                                        const struct weir_decision *decision, struct buffer *output)
+                                        const struct weir_decision *decisions,
+                                        struct buffer *output)
 {
     struct http1_session *session = memory;
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
-    struct http1_task *task = http1_wait_answer(session, batch, service, decision);
+    struct http1_task *task = http1_wait_answer(session, batch, service, decisions);
     finish(service, batch, task);
     http1_reply(batch, service, task, output);
     batch->failure = NULL;

@@ -84,11 +84,6 @@ static char *put_show(char *to, int version, const struct weir_decision *decisio
 }
 
 /* What all limits together decided. */
-static struct weir_decision whole_of(const struct resp_batch *batch, size_t i, int *binding)
-{
-    return weir_decision_of_all(&batch->decisions[i], batch->questions[i].count, binding);
-}
-
 static char *put_limit(char *to, int version, const struct weir_decision *decision)
 {
     to = put_header(to, version, 3);
@@ -108,12 +103,11 @@ static char *put_array_header(char *to, unsigned count)
 }
 
 /* In RESP2 the limits follow one by one; in RESP3 they are one array. */
-static char *put_together(char *to, const struct resp_batch *batch, size_t i)
+static char *put_together(char *to, int version, const struct weir_decision *decisions,
+                          unsigned count)
 {
     int binding;
-    int version = batch->questions[i].version;
-    unsigned count = batch->questions[i].count;
-    struct weir_decision whole = whole_of(batch, i, &binding);
+    struct weir_decision whole = weir_decision_of_all(decisions, count, &binding);
     to = version == 3 ? put_header(to, 3, 8) : put_array_header(to, 7 + count);
     to = put_decision(to, version, &whole);
     to = PUT_NAME(to, version, "binding");
@@ -121,7 +115,7 @@ static char *put_together(char *to, const struct resp_batch *batch, size_t i)
     to = PUT_NAME(to, version, "limits");
     to = version == 3 ? put_array_header(to, count) : to;
     for (unsigned limit = 0; limit < count; limit++) {
-        to = put_limit(to, version, &batch->decisions[i + limit]);
+        to = put_limit(to, version, &decisions[limit]);
     }
     return to;
 }
@@ -138,19 +132,25 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
     case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
     case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
-    case RESP_ANSWER_TOGETHER: return put_together(to, batch, i);
+    case RESP_ANSWER_TOGETHER:
+        return put_together(to, question->version, decision, question->count);
     }
     return to;
 }
 
 void resp_answer_wait(const struct resp_session *session, struct service *service,
-                      const struct weir_decision *decision, struct buffer *output)
+                      const struct weir_decision *decisions, struct buffer *output)
 {
-    counter_add(&service->counters->decisions[PROTOCOL_RESP][decision->verdict], 1);
-    char *start = buffer_reserve(output, RESP_ANSWER_BYTES_MAX);
-    if (start != NULL) {
-        char *to = put_decision(put_header(start, session->version, 6), session->version, decision);
-        output->length += (size_t)(to - start);
+    unsigned count = session->wait_count;
+    int version = session->version;
+    struct weir_decision whole = weir_decision_of_all(decisions, count, NULL);
+    counter_add(&service->counters->decisions[PROTOCOL_RESP][whole.verdict], 1);
+    char *to = buffer_reserve(output, count * RESP_ANSWER_BYTES_MAX);
+    if (to != NULL) {
+        char *end = session->wait_is_together
+                        ? put_together(to, version, decisions, count)
+                        : put_decision(put_header(to, version, 6), version, decisions);
+        output->length += (size_t)(end - to);
     }
 }
 
@@ -158,9 +158,9 @@ static void count_decisions(struct counters *counters, const struct resp_batch *
 {
     uint64_t counts[VERDICT_COUNT] = {0};
     for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
-        int unused;
         if (batch->questions[i].answer == RESP_ANSWER_TOGETHER) {
-            counts[whole_of(batch, i, &unused).verdict]++;
+            counts[weir_decision_of_all(&batch->decisions[i], batch->questions[i].count, NULL)
+                       .verdict]++;
         } else if (batch->questions[i].answer != RESP_ANSWER_RESET) {
             bool is_beyond = batch->questions[i].is_beyond;
             counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;

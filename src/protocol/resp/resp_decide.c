@@ -266,11 +266,12 @@ static bool check_cost(struct resp_call *call, const struct weir_rule *rule, uin
     return false;
 }
 
-/* Several limits at once: their requests gather behind those that count, and join them when
- * everything about the command is right. */
+/* Several limits at once, or one that may have to wait: their requests gather behind those that count,
+ * and join them when everything about the command is right. */
 struct run {
     size_t count;
     enum weir_operation operation;
+    enum resp_answer answer;
 };
 
 /* Adds a key under each of the last `count` rules. There is room for as many as may be together. */
@@ -288,15 +289,31 @@ static void add_to_run(struct resp_call *call, struct run *run, struct bytes key
     }
 }
 
-/* Adds the question: all of the run, or nothing. */
+/* Decides what came before, and this take: now, or when its turn has come. Its requests and their rules
+ * stay where they are meanwhile. */
+static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_t wait_ns)
+{
+    struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
+    const struct weir_request *requests = &call->batch->requests[call->batch->count];
+    const char *why_not = call->service->ops->why_no_wait(call->service);
+    if (why_not != NULL) {
+        resp_fail(call, "ERR WAIT: %s", why_not);
+        return;
+    }
+    resp_flush(call->batch, call->service, call->output);
+    call->session->wait_count = (uint8_t)run->count;
+    call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
+    call->waits = call->service->ops->wait(call->service, requests, run->count, wait_ns, decisions);
+    if (!call->waits) {
+        resp_answer_wait(call->session, call->service, decisions, call->output);
+    }
+}
+
+/* Adds the question, or waits: all of the run, or nothing. */
 static void ask_run(struct resp_call *call, const struct run *run, const struct terms *terms)
 {
     struct resp_batch *batch = call->batch;
     struct weir_request *requests = &batch->requests[batch->count];
-    if (terms->wait_ns > 0) {
-        resp_fail(call, "ERR WAIT: a take under several limits cannot wait");
-        return;
-    }
     for (size_t i = 0; i < run->count; i++) {
         if (!check_cost(call, requests[i].rule, terms->cost_micro, run->count > 1 ? i + 1 : 0)) {
             return;
@@ -304,9 +321,12 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
         requests[i].cost_micro = terms->cost_micro;
         requests[i].and_next = i + 1 < run->count;
     }
-    batch->questions[batch->count] = (struct resp_question){.answer = RESP_ANSWER_TOGETHER,
-                                                            .version = call->session->version,
-                                                            .count = (uint8_t)run->count};
+    if (terms->wait_ns > 0) {
+        wait_for_turn(call, run, terms->wait_ns);
+        return;
+    }
+    batch->questions[batch->count] = (struct resp_question){
+        .answer = run->answer, .version = call->session->version, .count = (uint8_t)run->count};
     batch->count += run->count;
 }
 
@@ -314,7 +334,8 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
 static void ask_list(struct resp_call *call, enum weir_operation operation, struct bytes key,
                      size_t count, const struct terms *terms)
 {
-    struct run run = {.operation = operation};
+    struct run run = {.operation = operation,
+                      .answer = count > 1 ? RESP_ANSWER_TOGETHER : RESP_ANSWER_DECISION};
     add_to_run(call, &run, key, count);
     ask_run(call, &run, terms);
 }
@@ -331,23 +352,6 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
     }
 }
 
-/* Decides what came before, and this take: now, or when its turn has come. */
-static void wait_for_turn(struct resp_call *call, struct bytes key, const struct terms *terms)
-{
-    struct weir_rule rule = call->batch->rules[call->batch->rule_count - 1];
-    resp_flush(call->batch, call->service, call->output);
-    struct weir_request request = {.rule = &rule,
-                                   .key = key.at,
-                                   .key_len = key.length,
-                                   .cost_micro = terms->cost_micro,
-                                   .operation = WEIR_TAKE};
-    struct weir_decision decision;
-    call->waits = call->service->ops->wait(call->service, &request, 1, terms->wait_ns, &decision);
-    if (!call->waits) {
-        resp_answer_wait(call->session, call->service, &decision, call->output);
-    }
-}
-
 void resp_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
@@ -356,20 +360,10 @@ void resp_take(struct resp_call *call)
     if (count == 0 || !read_terms(call, 3, true, &terms)) {
         return;
     }
-    if (count > 1) {
+    if (count > 1 || terms.wait_ns > 0) {
         ask_list(call, WEIR_TAKE, key, count, &terms);
-        return;
-    }
-    if (!check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
-        return;
-    }
-    const char *why_not = terms.wait_ns > 0 ? call->service->ops->why_no_wait(call->service) : NULL;
-    if (why_not != NULL) {
-        resp_fail(call, "ERR WAIT: %s", why_not);
-    } else if (terms.wait_ns == 0) {
+    } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
-    } else {
-        wait_for_turn(call, key, &terms);
     }
 }
 
@@ -409,7 +403,7 @@ static bool check_distinct(struct resp_call *call, const struct run *run)
 
 void resp_take_all(struct resp_call *call)
 {
-    struct run run = {.operation = WEIR_TAKE};
+    struct run run = {.operation = WEIR_TAKE, .answer = RESP_ANSWER_TOGETHER};
     struct terms terms;
     size_t pair_count = read_pair_count(call->command);
     if (pair_count == 0 || call->command->arg_count < 2 + 2 * pair_count) {

@@ -337,9 +337,10 @@ static enum engine_state session_feed(void *memory, struct service *service, str
 }
 
 static enum engine_state session_resume(void *memory, struct service *service,
-                                        const struct weir_decision *decision, struct buffer *output)
+                                        const struct weir_decision *decisions,
+                                        struct buffer *output)
 {
-    resp_answer_wait(memory, service, decision, output);
+    resp_answer_wait(memory, service, decisions, output);
     return ENGINE_OPEN;
 }
 

@@ -41,6 +41,8 @@ struct resp_session {
     size_t need;                          // input to wait for before parsing again; 0: any
     size_t searched;                      // resp_progress
     uint8_t version;                      // 2 or 3
+    uint8_t wait_count;                   // limits of the take that stands in line
+    bool wait_is_together;                // and whether its answer lists them
     bool is_authenticated;                // has said the password, if one is wanted
     struct resp_transaction *transaction; // since MULTI; NULL: none
     char name[RESP_NAME_BYTES_MAX + 1];
@@ -121,9 +123,9 @@ void resp_refund(struct resp_call *call);
 void resp_show(struct resp_call *call);
 void resp_reset_bucket(struct resp_call *call);
 
-/* Writes the answer to the take for which this connection stood in line. */
+/* Writes the answer to the take for which this connection stood in line: one decision per limit. */
 void resp_answer_wait(const struct resp_session *session, struct service *service,
-                      const struct weir_decision *decision, struct buffer *output);
+                      const struct weir_decision *decisions, struct buffer *output);
 
 /* True if the command is a take that would wait. */
 bool resp_is_wait(const struct resp_command *command);

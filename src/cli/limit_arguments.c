@@ -31,6 +31,28 @@ static bool append(struct limit_arguments *to, const char *piece, size_t length)
     return true;
 }
 
+enum weir_status limits_read(const char *text, struct limits_said *said, struct weir_error *error)
+{
+    struct limit_list *list = &said->list;
+    enum weir_status status = limit_list_split(list, text, strlen(text), error);
+    said->grain_micro = 1;
+    said->has_queue = false;
+    for (size_t i = list->count; status == WEIR_OK && i-- > 0;) { // the first is read last, and kept
+        const struct limit_span *span = &list->spans[i];
+        struct weir_limit limit;
+        status = weir_limit_parse(&said->first, text + span->at, span->length, error);
+        status = status == WEIR_OK ? weir_limit_init(&limit, &said->first, error) : status;
+        if (status != WEIR_OK) {
+            return limit_list_fail(list, i, status, error);
+        }
+        said->has_queue |= limit.kind == WEIR_KIND_QUEUE;
+        if (limit.grain_micro > said->grain_micro) {
+            said->grain_micro = limit.grain_micro;
+        }
+    }
+    return status;
+}
+
 bool limit_arguments_join(struct limit_arguments *joined, int count, char **words)
 {
     joined->length = 0;

@@ -29,4 +29,17 @@ struct limit_arguments {
  * is longer than any list of limits. */
 bool limit_arguments_join(struct limit_arguments *joined, int count, char **words);
 
+/* What a limit or a list of them says.
+ *   grain_micro  in what millionths all of them can count */
+struct limits_said {
+    struct limit_list list;
+    struct weir_limit_config first;
+    uint32_t grain_micro;
+    bool has_queue;
+};
+
+/* Reads it. Statuses of weir_limit_parse() and limit_list_split(). */
+WEIR_MUST_USE enum weir_status limits_read(const char *text, struct limits_said *said,
+                                           struct weir_error *error);
+
 #endif

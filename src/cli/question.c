@@ -86,27 +86,6 @@ int question_read_option(struct question *question, int option, const char *valu
     return CLI_DONE;
 }
 
-/* Reads each limit, and keeps what the first one says; *counts: all of them can count the cost. */
-static enum weir_status read_limits(struct question *question, bool *counts,
-                                    struct weir_error *error)
-{
-    const char *text = question->limit;
-    struct limit_list *list = &question->list;
-    enum weir_status status = limit_list_split(list, text, strlen(text), error);
-    for (size_t i = list->count; status == WEIR_OK && i-- > 0;) {
-        const struct limit_span *span = &list->spans[i];
-        struct weir_limit limit;
-        status = weir_limit_parse(&question->config, text + span->at, span->length, error);
-        status = status == WEIR_OK ? weir_limit_init(&limit, &question->config, error) : status;
-        if (status != WEIR_OK) {
-            return limit_list_fail(list, i, status, error);
-        }
-        *counts = *counts && limit_counts(&limit, question->cost_micro);
-        question->has_queue |= question->config.kind == WEIR_KIND_QUEUE;
-    }
-    return status;
-}
-
 int question_read_words(struct question *question, int count, char **words)
 {
     if (count == 0) {
@@ -127,17 +106,22 @@ int question_read_words(struct question *question, int count, char **words)
     }
     memcpy(question->limit, joined.text, joined.length + 1);
     struct weir_error error;
-    bool counts = true;
-    if (read_limits(question, &counts, &error) != WEIR_OK) {
+    struct limits_said said;
+    if (limits_read(question->limit, &said, &error) != WEIR_OK) {
         complain_at(question->command, question->limit, &error);
         return CLI_USAGE;
     }
+    question->list = said.list;
+    question->config = said.first;
+    question->has_queue = said.has_queue;
     if (question->list.count > 1 && question->operation != WEIR_TAKE
         && question->operation != WEIR_CAN_TAKE) {
         return usage_error(question->command,
                            "one limit at a time: only take and can-take are under several");
     }
-    return counts ? CLI_DONE : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
+    return question->cost_micro % said.grain_micro == 0
+               ? CLI_DONE
+               : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
 }
 
 int question_need_server(struct question *question, const char *store_url)

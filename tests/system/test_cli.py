@@ -782,6 +782,13 @@ def test_bench_knows_every_command(bench_server, protocol, command):
         assert verdicts == {"allowed": 50}
 
 
+@pytest.mark.parametrize("protocol, command", [("resp", "take"), ("http", "take"), ("http", "check")])
+def test_bench_loads_with_several_limits(bench_server, protocol, command):
+    code, result = bench(bench_server, protocol, "--requests", 50, "--saturate", "--keys", 1,
+                         "--limit", "40/h, 30/d", "--command", command)
+    assert (code, result["verdicts"]["allowed"], result["verdicts"]["limited"]) == (0, 30, 20)
+
+
 def test_bench_at_a_rate_takes_its_time(bench_server):
     code, result = bench(bench_server, "resp", "--rate", "200/s", "--requests", 101, "--limit", "1/h",
                          "--keys", 1)

@@ -83,6 +83,14 @@ static void what_a_protocol_cannot_say_is_refused(void **state)
     assert_false(load_init(&load, &config, problem));
     config = config_of(LOAD_RESP, LOAD_THROTTLE, "10/s capacity=1.5");
     assert_false(load_init(&load, &config, problem));
+    static const enum load_command OF_ONE[] = {LOAD_FILL, LOAD_REFUND, LOAD_SHOW, LOAD_THROTTLE};
+    for (size_t i = 0; i < sizeof OF_ONE / sizeof OF_ONE[0]; i++) {
+        config = config_of(LOAD_RESP, OF_ONE[i], "10/s");
+        config.limit_count = 2;
+        assert_false(load_init(&load, &config, problem));
+        assert_string_equal(problem,
+                            "one limit at a time: only take, can-take and check are under several");
+    }
 }
 
 static void answers(enum load_protocol protocol, enum load_command command, const char *reply,

@@ -117,6 +117,11 @@ static void append_http(struct buffer *output, const struct load_config *config)
                   body);
 }
 
+static bool may_have_list(enum load_command command)
+{
+    return command == LOAD_TAKE || command == LOAD_CAN_TAKE || command == LOAD_CHECK;
+}
+
 bool load_init(struct load *load, const struct load_config *config, char problem[LOAD_PROBLEM_MAX])
 {
     bool resp = config->protocol == LOAD_RESP;
@@ -124,6 +129,11 @@ bool load_init(struct load *load, const struct load_config *config, char problem
     if ((resp ? RESP_NAMES : HTTP_PATHS)[config->command] == NULL) {
         (void)snprintf(problem, LOAD_PROBLEM_MAX, "there is no %s over %s",
                        LOAD_COMMAND_NAMES[config->command], resp ? "RESP" : "HTTP");
+        return false;
+    }
+    if (config->limit_count > 1 && !may_have_list(config->command)) {
+        (void)snprintf(problem, LOAD_PROBLEM_MAX,
+                       "one limit at a time: only take, can-take and check are under several");
         return false;
     }
     if (config->command == LOAD_THROTTLE && !is_throttle(&config->limit_config)) {

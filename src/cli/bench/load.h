@@ -42,11 +42,13 @@ struct load {
     char bytes[LOAD_REQUEST_BYTES_MAX];
 };
 
-/* What the requests say. Texts, since that is what goes over the wire; `limit` also compiled. */
+/* What the requests say. Texts, since that is what goes over the wire; `limit` also compiled, or the
+ * first of `limit_count`. */
 struct load_config {
     enum load_protocol protocol;
     enum load_command command;
     const char *limit;
+    size_t limit_count;
     struct weir_limit_config limit_config;
     const char *cost;      // NULL: 1
     struct bytes password; // HTTP sends it with every request; length 0: none

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
+#include "cli/limit_arguments.h"
 #include "core/quantity.h"
 #include "core/time_units.h"
 
@@ -36,7 +37,7 @@ const struct option BENCH_OPTIONS[] = {
     [OPTION_COMMAND] = {"command", "NAME",
                         "take can-take fill refund show ping; throttle over RESP, check\n"
                         "over HTTP; take"},
-    [OPTION_LIMIT] = {"limit", "LIMIT", "of every key; '100/s'"},
+    [OPTION_LIMIT] = {"limit", "LIMIT", "of every key, or a list: '10/s, 1000/h'; '100/s'"},
     [OPTION_COST] = {"cost", "N", "of every request; 1"},
     [OPTION_RATE] = {"rate", "R/UNIT", "send so many, whatever comes back; 1000/s"},
     [OPTION_SATURATE] = {"saturate", NULL, "instead, send whenever a connection has room"},
@@ -113,11 +114,14 @@ static int read_rate(struct bench *bench, const char *text)
 static int read_limit(struct bench *bench, const char *text)
 {
     struct weir_error error;
-    bench->load.limit = text;
-    if (weir_limit_parse(&bench->load.limit_config, text, strlen(text), &error) != WEIR_OK) {
+    struct limits_said said;
+    if (limits_read(text, &said, &error) != WEIR_OK) {
         complain_at(bench->command, text, &error);
         return CLI_USAGE;
     }
+    bench->load.limit = text;
+    bench->load.limit_count = said.list.count;
+    bench->load.limit_config = said.first;
     return CLI_DONE;
 }
 

@@ -208,6 +208,15 @@ def test_messages_of_a_program_leave_evenly():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("page", ["resp.md", "http.md"])
+def test_sessions_of_the_pages_about_protocols(run, page):
+    sessions = list(read_sessions(ROOT / "docs" / page))
+    assert len(sessions) >= 1
+    for command, output in sessions:
+        assert run(command) == output
+
+
+@pytest.mark.once
 def test_a_program_is_told_whose_limit_it_is():
     with WeirServer("--test-clock") as server:
         may_pass = python_of("several-limits.md", server)["may_pass"]

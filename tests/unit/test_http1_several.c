@@ -136,6 +136,20 @@ static void test_the_detail_is_of_the_limit_that_decided(void **state)
     assert_has(reply, "\"binding\":0");
 }
 
+static void test_one_block_decides_for_all(void **state)
+{
+    (void)state;
+    static const char TARGET[] = "/v1/check?key=k&limit=3/min,1/s+block=30s";
+    (void)get(TARGET);
+    (void)get(TARGET);
+    const char *reply = get(TARGET);
+    assert_problem(reply, 429, "1/s block=30s is blocked");
+    assert_has(reply, "\r\nRetry-After: 30\r\n");
+    assert_has(reply, "\r\nRateLimit: \"3/min\";r=2, \"1/s block=30s\";r=0;t=30\r\n");
+    assert_has(reply, "\"verdict\":\"blocked\",\"capacity\":1,");
+    assert_has(reply, "\"binding\":1");
+}
+
 static void test_can_take_charges_nothing(void **state)
 {
     (void)state;
@@ -414,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_list_is_all_or_nothing),
         TEST(test_the_detail_is_of_the_limit_that_decided),
+        TEST(test_one_block_decides_for_all),
         TEST(test_can_take_charges_nothing),
         TEST(test_several_keys_each_have_their_limit),
         TEST(test_a_single_pair_answers_as_several_do),

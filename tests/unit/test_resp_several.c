@@ -93,6 +93,18 @@ static void test_can_take_charges_nothing(void **state)
                   "*9 :0 :2 :2 :-1 :0 :0 :-1 *3 :2 :2 :0 *3 :3 :3 :0 ");
 }
 
+/* A key that one of the limits has locked out is blocked for all of the take. */
+static void test_one_block_decides_for_all(void **state)
+{
+    (void)state;
+    (void)ask("WEIR.TAKE k \"1/s block=30s, 3/min\"\nWEIR.TAKE k \"1/s block=30s, 3/min\"\n");
+    static const char ANSWER[] = "*9 :3 :1 :0 :30000000000 :1000000000 :0 :0 *3 :1 :0 :1000000000 "
+                                 "*3 :3 :2 :20000000000 ";
+    assert_answer("WEIR.TAKE k \"1/s block=30s, 3/min\"\n", ANSWER);
+    assert_answer("WEIR.TAKEALL 2 k \"1/s block=30s\" k 3/min\n", ANSWER);
+    assert_answer("WEIR.SHOW k 3/min\n", "*7 :0 :3 :2 :-1 :20000000000 :0 $1 1 ");
+}
+
 static void test_several_keys_each_have_their_limit(void **state)
 {
     (void)state;
@@ -414,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_list_is_all_or_nothing),
         TEST(test_can_take_charges_nothing),
+        TEST(test_one_block_decides_for_all),
         TEST(test_several_keys_each_have_their_limit),
         TEST(test_pairs_may_share_a_limit_and_have_lists),
         TEST(test_one_pair_answers_as_several_do),

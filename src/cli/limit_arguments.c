@@ -37,7 +37,8 @@ enum weir_status limits_read(const char *text, struct limits_said *said, struct 
     enum weir_status status = limit_list_split(list, text, strlen(text), error);
     said->grain_micro = 1;
     said->has_queue = false;
-    for (size_t i = list->count; status == WEIR_OK && i-- > 0;) { // the first is read last, and kept
+    for (size_t i = list->count;
+         status == WEIR_OK && i-- > 0;) { // the first is read last, and kept
         const struct limit_span *span = &list->spans[i];
         struct weir_limit limit;
         status = weir_limit_parse(&said->first, text + span->at, span->length, error);

@@ -470,6 +470,8 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["take", "k", *["10/s", "capacity=5"] * 65], "too many words"),
         (["take", "k", *["1" * 300 + "/s"] * 14], "limits have at most 4128 bytes"),
         (["fill", "k", "10/s", "5/s"], "one limit at a time"),
+        (["pipe", "10/s", "100/min"], "one limit: what leaves has one rate"),
+        (["pipe", "10/s,100/min"], "one limit: what leaves has one rate"),
         (["explain"], "say which limit"),
         (["version", "please"], "it takes no words"),
         (["bench", "fast"], "it takes only options"),

@@ -41,17 +41,21 @@ static const struct option OPTIONS[] = {
 static int read_limit(struct pipe *pipe, int count, char **words)
 {
     struct question *question = &pipe->question;
-    char written[WEIR_LIMIT_TEXT_MAX + 1];
+    struct limit_arguments written;
     char text[WEIR_LIMIT_TEXT_MAX + sizeof "queue "];
     struct weir_error error;
     if (count == 0) {
         return usage_error(question->command, "say which limit, for example 5/s");
     }
-    if (!join_limit(written, count, words)) {
+    if (!limit_arguments_join(&written, count, words) || written.length > WEIR_LIMIT_TEXT_MAX) {
         return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
-    bool has_kind = written[0] < '0' || written[0] > '9';
-    (void)snprintf(text, sizeof text, "%s%s", has_kind ? "" : "queue ", written);
+    if (memchr(written.text, ',', written.length) != NULL) {
+        return usage_error(question->command, "one limit: what leaves has one rate, the slowest");
+    }
+    bool has_kind = written.text[0] < '0' || written.text[0] > '9';
+    (void)snprintf(text, sizeof text, "%s%.*s", has_kind ? "" : "queue ", WEIR_LIMIT_TEXT_MAX,
+                   written.text);
     enum weir_status status = weir_limit_parse(&question->config, text, strlen(text), &error);
     if (status == WEIR_OK && question->config.kind != WEIR_KIND_QUEUE) {
         question->config.kind = WEIR_KIND_QUEUE;

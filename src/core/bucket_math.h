@@ -112,13 +112,13 @@ static inline bool limit_counts(const struct weir_limit *limit, uint64_t cost_mi
 
 static inline struct charge charge_of(const struct weir_limit *limit, uint64_t cost_micro)
 {
+    if (cost_micro == WEIR_UNIT && limit->capacity_micro >= WEIR_UNIT) { // counted by all
+        return (struct charge){.span = {limit->unit_ns, limit->unit_rest},
+                               .cost_micro = cost_micro};
+    }
     if (cost_micro > limit->capacity_micro || !limit_counts(limit, cost_micro)) {
         return (struct charge){
             .cost_micro = cost_micro, .never = true, .uncounted = !limit_counts(limit, cost_micro)};
-    }
-    if (cost_micro == WEIR_UNIT) {
-        return (struct charge){.span = {limit->unit_ns, limit->unit_rest},
-                               .cost_micro = cost_micro};
     }
     return (struct charge){.span = span_of_cost(limit, cost_micro), .cost_micro = cost_micro};
 }

@@ -105,16 +105,22 @@ static inline uint64_t fixed_grains(const struct weir_limit *limit, uint64_t cos
     return limit->grain_micro == 1 ? cost_micro : cost_micro / WEIR_UNIT;
 }
 
+/* Whether what is charged now opens a window: only then it matters what UTC is. */
+static inline bool fixed_opens(struct span moment, uint64_t now_ns)
+{
+    return moment.ns <= now_ns || moment.rest == 0;
+}
+
 /* Adds what fits, more than nothing: to the running window, or to a new one. */
 static inline struct span fixed_add(const struct weir_limit *limit, struct span moment,
                                     const struct charge *charge, uint64_t cost_micro,
                                     uint64_t now_ns)
 {
     uint64_t grains = fixed_grains(limit, cost_micro);
-    if (moment.ns > now_ns && moment.rest > 0) {
-        return (struct span){moment.ns, moment.rest + grains};
+    if (fixed_opens(moment, now_ns)) {
+        return (struct span){fixed_opens_until(limit, moment, charge, now_ns), grains};
     }
-    return (struct span){fixed_opens_until(limit, moment, charge, now_ns), grains};
+    return (struct span){moment.ns, moment.rest + grains};
 }
 
 static inline struct outcome fixed_take(struct weir_bucket bucket, const struct weir_limit *limit,

@@ -52,6 +52,16 @@ static inline struct span stepped_add(const struct weir_limit *limit, struct spa
     return (struct span){moment.ns + periods * limit->scale, periods * limit->denominator - beyond};
 }
 
+/* Whether a bucket of this moment holds no more than its capacity. As the level tells, but without a division:
+ * with as many drains to come as a full one has, its slack decides. */
+static inline bool stepped_holds(const struct weir_limit *limit, struct span moment,
+                                 uint64_t now_ns)
+{
+    uint64_t rest_ns = moment.ns - now_ns;
+    return rest_ns <= limit->full_ns - limit->scale
+           || (rest_ns <= limit->full_ns && moment.rest >= limit->full_rest);
+}
+
 static inline struct outcome stepped_take(struct weir_bucket bucket, const struct weir_limit *limit,
                                           const struct charge *charge, uint64_t now_ns)
 {
@@ -59,10 +69,9 @@ static inline struct outcome stepped_take(struct weir_bucket bucket, const struc
     if (charge->never || charge->cost_micro == 0) {
         return (struct outcome){charge->never ? WEIR_NEVER : WEIR_ALLOWED, moment};
     }
-    if (charge->cost_micro > stepped_room(limit, moment, now_ns)) {
-        return (struct outcome){WEIR_LIMITED, moment};
-    }
-    return (struct outcome){WEIR_ALLOWED, stepped_add(limit, moment, charge->cost_micro, now_ns)};
+    struct span after = stepped_add(limit, moment, charge->cost_micro, now_ns);
+    return stepped_holds(limit, after, now_ns) ? (struct outcome){WEIR_ALLOWED, after}
+                                               : (struct outcome){WEIR_LIMITED, moment};
 }
 
 static inline struct outcome stepped_fill(struct weir_bucket bucket, const struct weir_limit *limit,

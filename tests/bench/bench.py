@@ -190,6 +190,19 @@ def rows_stores(report):
                 "opening one of 1 MiB", 2.0)
 
 
+def row_kinds(report):
+    """36: each kind of limit beside the bucket; in the cache, where nothing hides what it costs, and not."""
+    keys = report.keys // 5
+    with contextlib.ExitStack() as stack:
+        for some, size in ((1000, "1000 keys"), (keys, f"{keys / 1e6:g} M keys")):
+            programs = open_programs(stack, report, 36, [("kinds", PROGRAMS / "bench_kinds", some)])
+            samples = in_turns(max(report.rounds, 5), programs)
+            for kind in ("queue", "stepped", "fixed", "sliding"):
+                for name, how in (("one call", "single"), ("batch of 32", "batch")):
+                    report.pair(36, f"{kind}, {name}, {size}", "ns", samples, f"{kind}_{how}",
+                                f"bucket_{how}", "bucket", 1.5)
+
+
 def redis_bytes_per_key(folder):
     count = 500000
     with servers.redis(folder) as server:
@@ -529,6 +542,8 @@ def run_rows(report, rows):
         bytes_per_key = rows_many_keys(report)
     if rows & {34, 35}:
         rows_stores(report)
+    if 36 in rows:
+        row_kinds(report)
     if 9 in rows:
         row_bytes(report, bytes_per_key)
     if rows & {10, 11, 12}:
@@ -557,7 +572,7 @@ def run_rows(report, rows):
 
 
 ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
-            26, 27, 28, 29, 30, 32, 33, 34, 35]
+            26, 27, 28, 29, 30, 32, 33, 34, 35, 36]
 
 
 def main():

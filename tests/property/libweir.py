@@ -236,7 +236,7 @@ class Limiter:
         decisions = (Decision * count)()
         requests = (Request * count)(*(
             Request(ctypes.addressof(rule), key, len(key), cost_micro, OPERATIONS.index(operation),
-                    ctypes.pointer(detail))
+                    detail=ctypes.pointer(detail))
             for (operation, rule, key, cost_micro), detail in zip(questions, details)))
         LIBRARY.weir_limiter_decide_at(self.handle, requests, decisions, count, now)
         return [(tell(decision), self._beyond(question[0], detail))

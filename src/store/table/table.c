@@ -765,7 +765,32 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
     return true;
 }
 
-/* Decides, hoping for a usual take from a bucket that is where the step says. */
+/* Any other take from the bucket that was found, unless there is more to it: its flags, or a refusal that blocks.
+ * By itself, so that what it needs costs the usual take nothing. False if the bucket changed meanwhile. */
+__attribute__((noinline, flatten)) static bool
+take_otherwise(struct table *table, const struct weir_request *request, const struct found *found,
+               uint64_t now_ns, struct weir_decision *decision)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0) {
+        return false;
+    }
+    struct charge charge = charge_of(limit, request->cost_micro);
+    if (limit->kind == WEIR_KIND_FIXED && fixed_opens(bucket_moment(found->seen, limit), now_ns)) {
+        charge.utc_offset_ns = table_utc_offset_ns(table, now_ns);
+    }
+    struct outcome outcome = kind_take(found->seen, limit, &charge, now_ns);
+    struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
+    bool is_charged = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
+    if (is_charged && !cas_bucket(found->state, found->seen, next)) { // up: takes lower nothing
+        back_off_for(BACKOFF_TURNS_FIRST);
+        return false;
+    }
+    kind_answer_take(decision, limit, &charge, outcome, now_ns);
+    return true;
+}
+
+/* Decides, hoping for a take from a bucket that is where the step says, and best of all a usual one. */
 ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *request,
                                const struct step *step, uint64_t now_ns,
                                struct weir_decision *decision)
@@ -773,11 +798,14 @@ ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *r
     const struct weir_limit *limit = &request->rule->limit;
     uint64_t span_ns = usual_span_ns(limit, request->cost_micro);
     struct found found;
-    if (__builtin_expect(request->operation == WEIR_TAKE && span_ns != 0, 1)
-        && __builtin_expect(look(step->line, step->hash, &found), 1)
-        && __builtin_expect(bucket_is_usual(found.seen), 1)
-        && __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)) {
-        return;
+    if (__builtin_expect(request->operation == WEIR_TAKE, 1)
+        && __builtin_expect(look(step->line, step->hash, &found), 1)) {
+        bool is_usual = span_ns != 0 && bucket_is_usual(found.seen);
+        if (__builtin_expect(is_usual, 1)
+                ? __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)
+                : take_otherwise(table, request, &found, now_ns, decision)) {
+            return;
+        }
     }
     decide_anywhere(table, request, step->hash, step->home, now_ns, decision);
 }

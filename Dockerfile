@@ -17,7 +17,6 @@ RUN useradd --uid 10390 --no-create-home --shell /usr/sbin/nologin weir \
 COPY --from=build /out/usr/bin/weir /usr/bin/weir
 USER weir
 # Buckets outlive the container, if a volume does.
-# A file keeps no lines: for takes that wait (WAIT, wait_ms), run with -e WEIR_STORE=memory:
 ENV WEIR_STORE=file:/var/lib/weir/buckets?size=64M
 VOLUME /var/lib/weir
 EXPOSE 6390 8390

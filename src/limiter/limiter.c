@@ -109,8 +109,9 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
     }
     bool is_private = url.kind != STORE_FILE && !url.is_shared;
     uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
-    made->lines = is_private ? lines_open(made->store, waiting_max) : NULL;
-    if (is_private && made->lines == NULL) {
+    made->lines = is_private ? lines_open(made->store, waiting_max)
+                             : lines_open_shared(made->store, waiting_max, config->caller_clock);
+    if (made->lines == NULL) {
         weir_limiter_close(made);
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
     }

@@ -10,7 +10,7 @@
 
 struct weir_limiter {
     struct store *store;
-    struct lines *lines; // NULL: a store that processes share, in which nobody can wait
+    struct lines *lines;
     uint64_t seed[2];
 };
 

@@ -15,6 +15,7 @@
 #include "sync/mutex.h"
 
 struct line_kind;
+struct shared_lines;
 
 /* All who wait for one bucket.
  *   ahead        what they all add to the moment, for a bucket: nobody of them is charged yet
@@ -34,7 +35,7 @@ struct line {
 };
 
 /* Who waits, and alone, needs no more memory than this; a server has its own part beside it. */
-_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 352, "a place in line is small");
+_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 360, "a place in line is small");
 
 /* All lines of a limiter. */
 struct lines {
@@ -49,6 +50,7 @@ struct lines {
     uint64_t turns; // who has come so far
     uint64_t waiting_max;
     struct lines_stats stats;
+    struct shared_lines *shared; // NULL: the lines are all here
 };
 
 /* What joining is about. */

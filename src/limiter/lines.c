@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "limiter/line.h"
+#include "limiter/shared_room.h"
 
 enum { BIN_COUNT_MIN = 64 }; // a power of two
 
@@ -80,6 +80,10 @@ void line_serve(struct lines *lines, struct line *line, uint64_t now_ns)
 
 void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
+    if (lines->shared != NULL) {
+        shared_call(lines->shared, waiter, now_ns);
+        return;
+    }
     if (waiter->together != NULL) {
         together_call(lines, waiter->together, now_ns);
         return;
@@ -99,7 +103,9 @@ static void tell_the_blocked(struct lines *lines, const struct weir_rule *rule, 
                              uint64_t now_ns)
 {
     struct line *line = rule->limit.block_ns != 0 ? line_find(lines, id) : NULL;
-    if (line != NULL) {
+    if (rule->limit.block_ns != 0 && lines->shared != NULL) {
+        shared_tell(lines->shared, id, now_ns);
+    } else if (line != NULL) {
         line_serve(lines, line, now_ns);
     }
 }
@@ -252,7 +258,17 @@ static bool join_one(struct lines *lines, struct waiter *waiter, const struct we
         .now_ns = now_ns,
         .decision = decision,
     };
-    return join(lines, &joining);
+    return lines->shared != NULL ? shared_join(lines->shared, &joining) : join(lines, &joining);
+}
+
+bool lines_are_shared(const struct lines *lines)
+{
+    return lines->shared != NULL;
+}
+
+bool lines_can_wait(const struct lines *lines, size_t count)
+{
+    return count == 1 || lines->shared == NULL;
 }
 
 void lines_answer_failed(const struct weir_request *requests, size_t count,
@@ -270,11 +286,17 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     now_ns = clamp_now(now_ns);
     waiter->line = NULL;
     waiter->together = NULL;
+    waiter->ticket = 0;
     waiter->gap = (struct span){0, 0};
     assert(requests[0].operation == WEIR_TAKE);
-    if (lines->store->ops->status(lines->store) != WEIR_OK) { // a fork's child
+    bool is_possible = lines->store->ops->status(lines->store) == WEIR_OK // no fork's child
+                       && lines_can_wait(lines, count);
+    if (!is_possible) {
         lines_answer_failed(requests, count, decisions);
         return false;
+    }
+    if (lines->shared != NULL) {
+        shared_begin_here(lines->shared);
     }
     lines_lock(lines);
     waiter->turn = lines->turns++;
@@ -291,6 +313,9 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
 bool lines_leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
     now_ns = clamp_now(now_ns);
+    if (lines->shared != NULL) {
+        return shared_leave(lines->shared, waiter, now_ns);
+    }
     lines_lock(lines);
     if (waiter->together != NULL) {
         bool left = together_leave(lines, waiter, now_ns);
@@ -387,9 +412,23 @@ struct lines *lines_open(struct store *store, uint64_t waiting_max)
     return lines;
 }
 
+struct lines *lines_open_shared(struct store *store, uint64_t waiting_max, bool is_caller_clock)
+{
+    struct lines *lines = lines_open(store, waiting_max);
+    if (lines != NULL) {
+        lines->shared = shared_open(lines, store, is_caller_clock);
+    }
+    if (lines != NULL && lines->shared == NULL) {
+        lines_close(lines);
+        return NULL;
+    }
+    return lines;
+}
+
 void lines_close(struct lines *lines)
 {
     if (lines != NULL) {
+        shared_close(lines->shared);
         assert(lines->stats.waiting_count == 0);
         lines->store->keeper = NULL;
         while (lines->spares != NULL) {
@@ -424,7 +463,14 @@ uint64_t lines_now_ns(const struct lines *lines)
 
 void lines_read_stats(struct lines *lines, struct lines_stats *stats)
 {
+    if (lines->shared != NULL) {
+        shared_begin_here(lines->shared);
+    }
     lines_lock(lines);
     *stats = lines->stats;
+    stats->waiting_max = lines->waiting_max;
+    if (lines->shared != NULL) {
+        shared_read_stats(lines->shared, stats);
+    }
     lines_unlock(lines);
 }

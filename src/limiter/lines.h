@@ -65,16 +65,18 @@ struct waiter {
     struct waiter *next, *previous;
     struct together *together;
     uint64_t turn;
+    uint32_t ticket; // in a store that processes share; 0: it stands in no line
     uint64_t cost_micro;
     uint64_t deadline_ns;
     struct span span;
     struct span gap;
 };
 
-/* What has happened so far. */
+/* What has happened so far: to those of this process, where processes share the lines. */
 struct lines_stats {
     uint64_t waiting_count; /* who stand in line now */
-    uint64_t line_count;    /* for how many buckets */
+    uint64_t waiting_max;   /* who may, in all */
+    uint64_t line_count;    /* for how many buckets; everybody's */
     uint64_t joined_count;
     uint64_t served_count;  /* allowed after they had waited */
     uint64_t expired_count; /* limited at their deadline: somebody filled the bucket meanwhile */
@@ -87,6 +89,17 @@ struct lines_stats {
 /* Keeps the lines of this store from now on. At most `waiting_max` wait at once. NULL if there is
  * no memory. */
 struct lines *lines_open(struct store *store, uint64_t waiting_max);
+
+/* The same for a store that processes share: their waiters stand in the same lines, each looked after by
+ * its own process (shared_room.h). `is_caller_clock`: readings are not of the store's clock. */
+struct lines *lines_open_shared(struct store *store, uint64_t waiting_max, bool is_caller_clock);
+
+/* Whether others than this process stand in them. */
+bool lines_are_shared(const struct lines *lines);
+
+/* Whether a take under so many limits can wait: in shared lines under one. Otherwise the answer of
+ * lines_join() is an error. */
+bool lines_can_wait(const struct lines *lines, size_t count);
 
 /* Nobody waits any longer, and no other call is running. NULL is fine. */
 void lines_close(struct lines *lines);

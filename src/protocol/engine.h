@@ -77,8 +77,8 @@ struct service_ops {
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
     /* False while the server drains: /healthz then says so. */
     bool (*is_healthy)(struct service *service);
-    /* Why no take can wait here, a sentence without its end; NULL where it can. */
-    const char *(*why_no_wait)(struct service *service);
+    /* Why no take can wait under so many limits here, a sentence without its end; NULL where it can. */
+    const char *(*why_no_wait)(struct service *service, size_t count);
     /* A take that waits up to `wait_ns` (1 or more) for its turn, where takes can wait; or a run of
      * `count` requests. False: the decisions, as many, are the answer. True: the connection stands in
      * line now; feed() then returns ENGINE_WAITING, having used the request, and the answer comes by

@@ -62,10 +62,8 @@ static void write_clients(const struct server *server, struct buffer *output)
     write_number(output, "connected_clients", totals_connections(&totals, PROTOCOL_RESP));
     write_number(output, "http_clients", totals_connections(&totals, PROTOCOL_HTTP));
     write_number(output, "maxclients", server->connections_max);
-    struct lines_stats lines = {0};
-    if (server->limiter->lines != NULL) {
-        lines_read_stats(server->limiter->lines, &lines);
-    }
+    struct lines_stats lines;
+    lines_read_stats(server->limiter->lines, &lines);
     write_number(output, "blocked_clients", lines.waiting_count); // who stand in line
 }
 

@@ -163,14 +163,12 @@ static void write_waiting(struct buffer *output, const struct server *server)
 {
     static const char *const ends[] = {"served", "expired", "left", "blocked"};
     static const char *const reasons[] = {"late", "full"};
-    struct lines_stats stats = {0};
-    if (server->limiter->lines != NULL) {
-        lines_read_stats(server->limiter->lines, &stats);
-    }
+    struct lines_stats stats;
+    lines_read_stats(server->limiter->lines, &stats);
     write_one(output, "weir_waiting", "gauge", "Takes that stand in line now.",
               stats.waiting_count);
     write_one(output, "weir_waiting_max", "gauge", "Takes that may stand in line, in all.",
-              server->options.waiting_max);
+              stats.waiting_max);
     write_one(output, "weir_lines", "gauge", "Buckets for which somebody stands in line.",
               stats.line_count);
     write_head(output, "weir_waits_total", "counter",

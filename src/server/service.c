@@ -24,11 +24,11 @@ static bool is_healthy(struct service *service)
     return !server_is_draining(worker_of(service)->server);
 }
 
-static const char *why_no_wait(struct service *service)
+static const char *why_no_wait(struct service *service, size_t count)
 {
-    return service->limiter->lines != NULL
+    return lines_can_wait(service->limiter->lines, count)
                ? NULL
-               : "nobody can wait here: this store is shared by processes, and keeps no lines";
+               : "nobody can wait under several limits here: this store is shared by processes";
 }
 
 static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,

@@ -21,19 +21,14 @@ static struct lines *lines_of(const struct worker *worker)
     return worker->server->limiter->lines;
 }
 
-/* A store without lines has nothing to lock: nobody ever waits, and no wheel turns. */
 static void lock(struct worker *worker)
 {
-    if (lines_of(worker) != NULL) {
-        lines_lock(lines_of(worker));
-    }
+    lines_lock(lines_of(worker));
 }
 
 static void unlock(struct worker *worker)
 {
-    if (lines_of(worker) != NULL) {
-        lines_unlock(lines_of(worker));
-    }
+    lines_unlock(lines_of(worker));
 }
 
 static struct waiting *waiting_of(struct waiter *waiter)
@@ -52,7 +47,18 @@ static uint64_t clock_now_ns(const struct worker *worker)
 {
     struct server *server = worker->server;
     return server->options.test_clock ? test_clock_now_ns(&server->test_clock)
-                                      : weir_clock_now_ns();
+                                      : weir_limiter_now_ns(server->limiter);
+}
+
+/* The kernel's time of an instant of the store's, or now if that is past. A file's clock goes on from boot to
+ * boot, the kernel's does not. */
+static uint64_t kernel_time_ns(const struct worker *worker, uint64_t due_ns)
+{
+    if (!worker->server->is_stored) {
+        return due_ns; // they are one
+    }
+    uint64_t now_ns = weir_limiter_now_ns(worker->server->limiter);
+    return weir_clock_now_ns() + (due_ns > now_ns ? due_ns - now_ns : 0);
 }
 
 /* Sees to it that the worker wakes at `due_ns`. A timer that is earlier already does that. */
@@ -68,8 +74,9 @@ static void set_timer(struct worker *worker, uint64_t due_ns)
         }
         return;
     }
-    struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(due_ns / NS_PER_S), .tv_nsec = (long)(due_ns % NS_PER_S)}};
+    uint64_t then_ns = kernel_time_ns(worker, due_ns);
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(then_ns / NS_PER_S),
+                                           .tv_nsec = (long)(then_ns % NS_PER_S)}};
     if (timerfd_settime(agenda->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0) {
         agenda->timer_ns = due_ns;
     } else {
@@ -92,9 +99,6 @@ static void schedule(struct waiter *waiter, uint64_t due_ns)
 static void call_due(struct worker *worker, uint64_t now_ns)
 {
     struct wheel_entry *timer;
-    if (lines_of(worker) == NULL) { // and no lock: the wheels of others are not ours to touch
-        return;
-    }
     while ((timer = wheel_take_due(&worker->agenda.wheel, now_ns)) != NULL) {
         lines_call(lines_of(worker), &waiting_of_timer(timer)->waiter, now_ns);
     }
@@ -228,7 +232,6 @@ bool waiting_begin(struct worker *worker, struct connection *connection,
                    const struct weir_request *requests, size_t count, uint64_t wait_ns,
                    struct weir_decision *decisions)
 {
-    assert(lines_of(worker) != NULL); // engines ask before: why_no_wait()
     struct waiting *waiting =
         worker->is_draining ? NULL : malloc(sizeof *waiting + count * sizeof *decisions);
     if (waiting == NULL) {

@@ -43,6 +43,17 @@ static inline bool mutex_lock(struct mutex *mutex)
     return is_heir;
 }
 
+/* Takes a lock unless somebody holds it who is alive; whoever died with it left nothing to repair. */
+static inline bool mutex_try_lock(struct mutex *mutex)
+{
+    int error = pthread_mutex_trylock(&mutex->mutex);
+    if (error == EOWNERDEAD) {
+        error = pthread_mutex_consistent(&mutex->mutex);
+    }
+    assert(error == 0 || error == EBUSY);
+    return error == 0;
+}
+
 static inline void mutex_unlock(struct mutex *mutex)
 {
     int error = pthread_mutex_unlock(&mutex->mutex);

@@ -351,9 +351,16 @@ static void check_marks(void)
     }
 }
 
+/* The same lines in memory that processes share, where all have a place. */
+#ifdef LINES_SHARED
+#define ROUND_CONFIG .memory_bytes = 1 << 18, .store = "memory:?shared=yes"
+#else
+#define ROUND_CONFIG .memory_bytes = 1 << 16
+#endif
+
 static void open_round(const struct round *round, uint64_t seed)
 {
-    struct weir_limiter_config config = {.memory_bytes = 1 << 16, .seed = {1, seed}};
+    struct weir_limiter_config config = {ROUND_CONFIG, .seed = {1, seed}};
     struct weir_error error;
     round_now = round;
     require(weir_limiter_open(&limiter, &config, &error) == WEIR_OK, "a limiter");

@@ -7,16 +7,11 @@
 
 #include <stdint.h>
 
+#include "sharing.h"
 #include "store/table/table.h"
-
-/* Ends the test. */
-__attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *format, ...);
 
 /* Opens a new file for a clock of the caller's, and removes its name. */
 struct table *world_open(uint64_t bytes);
-
-/* Memory that children share, zeroed. */
-void *world_share(size_t bytes);
 
 struct weir_rule world_rule(const char *limit);
 

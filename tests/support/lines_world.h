@@ -65,10 +65,21 @@ static void note_answer(struct waiter *waiter, const struct weir_decision *decis
     memcpy(person->decisions, decisions, person->count * sizeof *decisions);
 }
 
+/* The same people can stand in the lines of a store that processes share, where there are only as many places
+ * as the memory has: LINES_SHARED. */
+#ifdef LINES_SHARED
+#define PEOPLE_STORE             "memory:?shared=yes"
+#define PEOPLE_MEMORY_BYTES(all) ((all) < (512 << 10) ? (512 << 10) : (all))
+#else
+#define PEOPLE_STORE             "memory:"
+#define PEOPLE_MEMORY_BYTES(all) (all)
+#endif
+
 static void people_open(struct people *people, uint64_t memory_bytes, uint64_t waiting_max)
 {
-    const struct weir_limiter_config config = {.memory_bytes = memory_bytes,
+    const struct weir_limiter_config config = {.memory_bytes = PEOPLE_MEMORY_BYTES(memory_bytes),
                                                .waiting_max = waiting_max,
+                                               .store = PEOPLE_STORE,
                                                .seed = {1, 2},
                                                .caller_clock = true};
     struct weir_error error;

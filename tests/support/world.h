@@ -49,8 +49,9 @@ static inline struct world *world_of(struct service *service)
     return (struct world *)(void *)((char *)service - offsetof(struct world, service));
 }
 
-static inline const char *world_why_no_wait(struct service *service)
+static inline const char *world_why_no_wait(struct service *service, size_t count)
 {
+    (void)count;
     return world_of(service)->wait.why_not;
 }
 
@@ -89,8 +90,8 @@ static inline bool world_open(struct world *world, const struct engine_ops *engi
 {
     const struct weir_limiter_config config = {.memory_bytes = memory_bytes, .seed = {1, 2}};
     *world = (struct world){.engine = engine, .ops = *ops, .is_healthy = true};
-    world->ops.wait = world_wait;
     world->ops.why_no_wait = world_why_no_wait;
+    world->ops.wait = world_wait;
     if (weir_limiter_open(&world->limiter, &config, NULL) != WEIR_OK) {
         return false;
     }

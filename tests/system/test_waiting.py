@@ -23,9 +23,9 @@ LIMITS = {
 limits = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS.keys())
 
 
-@pytest.fixture
-def server():
-    with WaitingServer(threads=3) as started:
+@pytest.fixture(params=["memory:", "memory:?shared=yes"], ids=["private", "shared"])
+def server(request):
+    with WaitingServer("--store", request.param, threads=3) as started:
         yield started
 
 

@@ -342,16 +342,6 @@ def test_wait_0_is_a_take_that_does_not_wait(server):
     assert server.join("a", LIMIT, wait_ms=0, protocol="http").answer().verdict == 1
 
 
-def test_a_store_that_processes_share_keeps_no_lines():
-    with WaitingServer("--store", "memory:?shared=yes", clock=()) as server:
-        with pytest.raises(RespError, match="keeps no lines"):
-            server.ask("WEIR.TAKE", "a", "1/h", "WAIT", 1000)
-        with connect(server, "http") as client:
-            client.sendall(post(1000, limit="1/h"))
-            assert client.recv(1000).startswith(b"HTTP/1.1 501 ")
-        assert [server.take("a", "1/h").verdict for _ in range(2)] == [0, 1]
-
-
 # ---- many ----
 
 

@@ -898,7 +898,7 @@ static void test_nobody_gives_back_what_others_stand_for(void **state)
 static void fill_table(struct world *world, const struct weir_rule *rule)
 {
     int full_count = 0;
-    for (int i = 0; full_count < 64; i++) {
+    for (int i = 0; full_count < 2048; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "%d", i);
         full_count +=
@@ -1005,7 +1005,7 @@ static void test_many_lines(void **state)
 {
     (void)state;
     static struct people people;
-    people_open(&people, 1 << 20, 0);
+    people_open(&people, 4 << 20, 0);
     struct weir_rule rule = rule_of(&people, KINDS[0]);
     static struct person persons[500];
     static const struct waiter_ops OPS = {.schedule = note_due, .answer = note_answer};

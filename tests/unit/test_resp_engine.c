@@ -761,14 +761,6 @@ static void test_a_wait_is_answered_as_a_map_in_resp3(void **state)
                   "+delay_ns\r\n:0\r\n");
 }
 
-static void test_where_nobody_can_wait_that_is_an_error(void **state)
-{
-    (void)state;
-    world.wait.why_not = "nobody can wait here";
-    assert_answer("WEIR.TAKE k 1/s WAIT 5\n", "-ERR WAIT: nobody can wait here\r\n");
-    assert_answer("WEIR.TAKE k 1/s WAIT 0\n", TAKEN);
-}
-
 static void test_a_transaction_cannot_wait(void **state)
 {
     (void)state;
@@ -788,7 +780,6 @@ int main(void)
         TEST(test_a_wait_in_vain_is_answered_at_once_and_in_order),
         TEST(test_a_wait_is_answered_as_a_map_in_resp3),
         TEST(test_a_transaction_cannot_wait),
-        TEST(test_where_nobody_can_wait_that_is_an_error),
         TEST(test_takes_until_refused),
         TEST(test_takes_the_array_form),
         TEST(test_answers_maps_to_resp3),

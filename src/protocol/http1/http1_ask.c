@@ -96,17 +96,18 @@ static void fill_request(struct http1_batch *batch, const struct http1_task *tas
 void http1_ask(struct http1_batch *batch, struct service *service, struct http1_task *task,
                const struct json_pair *pairs, size_t pair_count)
 {
-    const char *why_not = task->wait_ns > 0 ? service->ops->why_no_wait(service) : NULL;
-    if (why_not != NULL) {
-        http1_task_fail(task, 501, "wait_ms: %s", why_not);
-        return;
-    }
     task->question = (uint32_t)batch->question_count;
     task->limit_count = 0;
     for (size_t i = 0; i < pair_count; i++) {
         if (!add_pair(batch, service, task, &pairs[i], i)) {
             return;
         }
+    }
+    const char *why_not =
+        task->wait_ns > 0 ? service->ops->why_no_wait(service, task->limit_count) : NULL;
+    if (why_not != NULL) {
+        http1_task_fail(task, 501, "wait_ms: %s", why_not);
+        return;
     }
     for (size_t i = 0; i < task->limit_count; i++) {
         fill_request(batch, task, task->question + i);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "limiter/limiter_state.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
 
@@ -230,11 +231,10 @@ static void reply_health(struct http1_batch *batch, struct service *service,
                          const struct http1_task *task, struct buffer *output)
 {
     if (service->ops->is_healthy(service)) {
-        char text[128];
-        const char *why = service->ops->why_no_wait(service);
-        int length = snprintf(text, sizeof text, "ok\n%s\n",
-                              why != NULL ? why : "lines: of this server; another one has its own");
-        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, (size_t)length},
+        const char *text = lines_are_shared(service->limiter->lines)
+                               ? "ok\nlines: of all who share this store\n"
+                               : "ok\nlines: of this server; another one has its own\n";
+        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, strlen(text)},
                    output);
     } else {
         reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){"draining\n", 9}, output);

@@ -295,7 +295,7 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_
 {
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
     const struct weir_request *requests = &call->batch->requests[call->batch->count];
-    const char *why_not = call->service->ops->why_no_wait(call->service);
+    const char *why_not = call->service->ops->why_no_wait(call->service, run->count);
     if (why_not != NULL) {
         resp_fail(call, "ERR WAIT: %s", why_not);
         return;

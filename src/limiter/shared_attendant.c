@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The attendant: one thread of each process of which somebody waits. It holds the lock that says that the
+ * process is alive, and sleeps until one of its tickets is called, or until a process dies whose tickets
+ * stand before ours. It begins with the first who waits, and ends with the limiter.
+ *
+ * It never takes a turn by the clock: whoever waits keeps his own time (waiter_ops.schedule). */
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "limiter/shared_room.h"
+
+/* How often it looks where the kernel cannot tell it everything: Linux before 5.16, a C library that keeps
+ * its locks to itself, or more processes before ours than it can listen to. */
+#define LOOK_NS UINT64_C(50000000)
+
+static uint64_t attendant_now_ns(const struct shared_lines *shared)
+{
+    return shared->is_caller_clock ? STORE_NOW : lines_now_ns(shared->lines);
+}
+
+/* ---- standing ---- */
+
+/* This thread stands for its process from now on. False if there is no place for it. */
+static bool take_standing(struct shared_lines *shared)
+{
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    uint32_t place = room_take_standing(shared);
+    if (place == 0) {
+        room_bury_all(shared, now_ns);
+        place = room_take_standing(shared);
+    }
+    if (place != 0) {
+        struct standing *standing = standing_at(shared, place);
+        bool is_ours = mutex_try_lock(&standing->alive);
+        assert(is_ours); // nobody holds it who is alive
+        (void)is_ours;
+        standing->is_used = true;
+        shared->standing = place;
+    }
+    room_leave(shared, now_ns);
+    return place != 0;
+}
+
+static void give_up_standing(struct shared_lines *shared)
+{
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    uint32_t place = shared->standing;
+    shared->has_new_watch = false;
+    assert(shared->lines->stats.waiting_count == 0);
+    shared->standing = 0;
+    room_free_standing(shared, place);
+    mutex_unlock(&standing_at(shared, place)->alive);
+    room_leave(shared, now_ns);
+}
+
+/* ---- listening ---- */
+
+static void bury_those_before(struct shared_lines *shared, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < shared->watch_count; i++) {
+        uint32_t standing = shared->watches[i].standing;
+        if (standing_at(shared, standing)->is_used && !room_is_alive(shared, standing)) {
+            room_bury(shared, standing, now_ns);
+        }
+    }
+}
+
+/* Looks after everything, and says what to sleep on afterwards. False: somebody has died meanwhile. */
+static bool look_around(struct shared_lines *shared, struct futex_wait waits[FUTEX_WAITS_MAX],
+                        size_t *count)
+{
+    bool is_done = true;
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    struct standing *standing = standing_at(shared, shared->standing);
+    bury_those_before(shared, now_ns);
+    room_look_after_calls(shared, now_ns);
+    shared->has_new_watch = false; // we are about to listen to it
+    waits[0] =
+        (struct futex_wait){&standing->calls, __atomic_load_n(&standing->calls, __ATOMIC_RELAXED)};
+    *count = 1;
+    for (uint32_t i = 0; i < shared->watch_count && *count < FUTEX_WAITS_MAX; i++) {
+        struct standing *before = standing_at(shared, shared->watches[i].standing);
+        if (futex_watch(&before->alive.mutex, &waits[*count])) {
+            (*count)++;
+        } else if (futex_can_watch()) {
+            is_done = false;
+        }
+    }
+    room_leave(shared, now_ns);
+    return is_done;
+}
+
+static void *attend(void *context)
+{
+    struct shared_lines *shared = context;
+    struct attendant *attendant = &shared->attendant;
+    lines_lock(shared->lines);
+    attendant->is_running = take_standing(shared);
+    bool stands = attendant->is_running;
+    attendant->has_begun = true;
+    (void)pthread_cond_broadcast(&attendant->changed);
+    while (stands && !attendant->is_ending) {
+        struct futex_wait waits[FUTEX_WAITS_MAX];
+        size_t count;
+        if (!look_around(shared, waits, &count)) {
+            continue;
+        }
+        bool hears_all = count == shared->watch_count + 1 && !attendant->cannot_wait;
+        lines_unlock(shared->lines);
+        bool could = futex_wait_any(waits, attendant->cannot_wait ? 1 : count,
+                                    hears_all ? UINT64_MAX : LOOK_NS);
+        lines_lock(shared->lines);
+        attendant->cannot_wait |= !could;
+    }
+    if (stands) {
+        give_up_standing(shared);
+    }
+    lines_unlock(shared->lines);
+    return NULL;
+}
+
+/* ---- the beginning and the end ---- */
+
+/* A thread that no signal of the program comes to. */
+static bool start_thread(struct shared_lines *shared)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&shared->attendant.thread, NULL, attend, shared);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+bool attendant_begin(struct shared_lines *shared)
+{
+    struct attendant *attendant = &shared->attendant;
+    if (!attendant->is_started) {
+        (void)pthread_cond_init(&attendant->changed, NULL);
+        attendant->is_started = start_thread(shared);
+    }
+    while (attendant->is_started && !attendant->has_begun) {
+        (void)pthread_cond_wait(&attendant->changed, lines_mutex(shared->lines));
+    }
+    if (attendant->is_started && !attendant->is_running) { // there was no place: next time, again
+        (void)pthread_join(attendant->thread, NULL);
+        *attendant = (struct attendant){.is_started = false};
+    }
+    return attendant->is_running;
+}
+
+void attendant_call(struct shared_lines *shared)
+{
+    struct standing *standing = standing_at(shared, shared->standing);
+    (void)__atomic_fetch_add(&standing->calls, 1, __ATOMIC_RELAXED);
+    futex_wake(&standing->calls);
+}
+
+void attendant_end(struct shared_lines *shared)
+{
+    lines_lock(shared->lines);
+    bool is_running = shared->attendant.is_running;
+    if (is_running) {
+        shared->attendant.is_ending = true;
+        attendant_call(shared);
+    }
+    lines_unlock(shared->lines);
+    if (is_running) {
+        (void)pthread_join(shared->attendant.thread, NULL);
+    }
+}

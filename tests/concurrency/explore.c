@@ -39,6 +39,7 @@ static int depth;
 static jmp_buf given_up;
 
 static uint64_t script_count, state_count, step_count;
+static bool moves;    // the script moves buckets to another table
 static uint64_t salt; // one per script: states of different scripts are different
 static double schedule_count;
 
@@ -95,12 +96,6 @@ uint64_t event_pool_full_count(const struct event_pool *pool)
     return 0;
 }
 
-struct table *table_follow(struct table *moving, uint64_t hash)
-{
-    (void)moving, (void)hash;
-    abort();
-}
-
 void mapping_close(struct mapping *mapping)
 {
     (void)mapping;
@@ -108,8 +103,9 @@ void mapping_close(struct mapping *mapping)
 
 static void print_operation(const struct operation *operation)
 {
-    static const char *const NAMES[] = {"take",  "can_take", "fill",  "refund", "show",
-                                        "reset", "join",     "serve", "leave"};
+    static const char *const NAMES[] = {"take",  "can_take", "fill",        "refund",
+                                        "show",  "reset",    "join",        "serve",
+                                        "leave", "move",     "move in vain"};
     printf(" %s(%c,%" PRIu64 ")@%" PRIu64, NAMES[operation->kind], 'A' + operation->key,
            operation->cost, operation->now_ns);
 }
@@ -157,6 +153,10 @@ static void decide(const struct operation *operation, struct weir_decision *deci
                    struct weir_detail *detail)
 {
     uint64_t hash = hash_of_key(operation->key);
+    if (operation->kind >= MOVE_ALL) {
+        move_do(operation, decision);
+        return;
+    }
     if (operation->kind > WEIR_RESET) {
         lines_do(operation, decision);
         return;
@@ -182,6 +182,8 @@ static void end_operation(int thread, const struct operation *operation,
     fiber->seen_count = 0;
     fiber->seen_digest = 0;
     if (world.shared.stripe.mutex.holder == (uint64_t)thread + 1
+        || world.shared.later.stripe.mutex.holder == (uint64_t)thread + 1
+        || world.shared.later.moving_mutex.holder == (uint64_t)thread + 1
         || world.shared.lines_mutex.holder == (uint64_t)thread + 1) {
         explore_violation("an operation that ended with the lock in its hand");
     }
@@ -212,9 +214,15 @@ static bool step(int thread)
     return memory_has_stepped();
 }
 
+/* How much of the shared memory counts. */
+static size_t shared_size(void)
+{
+    return moves ? sizeof world.shared : offsetof(struct shared, later);
+}
+
 static void copy_world(struct world *to, const struct world *from)
 {
-    to->shared = from->shared;
+    memcpy(&to->shared, &from->shared, shared_size());
     for (int i = 0; i < THREADS_MAX; i++) {
         const struct fiber *fiber = &from->fibers[i];
         memcpy(&to->fibers[i], fiber, offsetof(struct fiber, seen));
@@ -243,7 +251,7 @@ static struct digest digest_words(struct digest digest, const void *at, size_t s
 static struct digest digest_world(void)
 {
     struct digest digest = {salt, 1};
-    digest = digest_words(digest, &world.shared, sizeof world.shared);
+    digest = digest_words(digest, &world.shared, shared_size());
     for (int i = 0; i < script->thread_count; i++) {
         digest = digest_words(digest, &world.fibers[i], offsetof(struct fiber, seen));
     }
@@ -308,10 +316,12 @@ static void tidy_visited(void)
 
 static void check_end(void)
 {
-    if (world.shared.stripe.mutex.holder != 0 || world.shared.lines_mutex.holder != 0) {
+    if (world.shared.stripe.mutex.holder != 0 || world.shared.lines_mutex.holder != 0
+        || !move_has_free_locks()) {
         explore_violation("the lock is held at the end");
     }
-    if (world.shared.stripe.full_count != world.shared.failed_count) {
+    if (world.shared.stripe.full_count + world.shared.later.stripe.full_count
+        != world.shared.failed_count) {
         explore_violation("answers by on_full, and their count, differ");
     }
     model_finish();
@@ -367,6 +377,10 @@ static bool run(const struct script *next)
     memset(&world, 0, sizeof world);
     table_init(&table, world.shared.lines, &world.shared.stripe, 1, next->line_count);
     table.store.keeper = &lines_keeper;
+    table_init(&later_table, world.shared.later.lines, &world.shared.later.stripe, 1,
+               next->line_count);
+    later_table.root = &table;
+    moves = move_is_in(next);
     model_start();
     depth = 0;
     script_count++;

@@ -6,6 +6,7 @@
  *   explore.c          the walk over all schedules
  *   explore_memory.c   the accesses of the table, each one a step
  *   explore_lines.c    the keeper of lines: who waits for a bucket, and what happens to them
+ *   explore_move.c     all buckets go to another table, or not
  *   explore_model.c    what is right: the specification, followed along each schedule
  *   explore_scripts.c  which operations are run against each other */
 #ifndef WEIR_TESTS_EXPLORE_H
@@ -25,13 +26,16 @@ enum {
     SETUP_MAX = 6,
     LINES_MAX = 2,
     SLOTS_MAX = LINES_MAX * TABLE_LINE_SLOTS,
-    STEPS_MAX = 96,    // of one operation
+    STEPS_MAX = 128,   // of one operation
     GUESSES_MAX = 192, // histories that explain what was seen so far
     DEPTH_MAX = 480,   // of a schedule
 };
 
 /* What the keeper of lines does: somebody joins one, or is served, or leaves. */
 enum { LINE_JOIN = WEIR_RESET + 1, LINE_SERVE, LINE_LEAVE };
+
+/* What the mover does: it carries all buckets to another table, or gives up when it has carried them. */
+enum { MOVE_ALL = LINE_LEAVE + 1, MOVE_IN_VAIN };
 
 /* One call: all that distinguishes it from another. */
 struct operation {
@@ -69,6 +73,15 @@ struct ghost {
     uint64_t highest_ns;  // the highest moment of its present bucket
 };
 
+/* Where the buckets go.
+ *   has_moved  1: everybody goes on there */
+struct later {
+    struct line lines[LINES_MAX];
+    struct stripe stripe;
+    struct mutex moving_mutex;
+    uint64_t has_moved;
+};
+
 /* The memory that threads share. */
 struct shared {
     struct line lines[LINES_MAX];
@@ -77,6 +90,7 @@ struct shared {
     struct mutex lines_mutex;
     uint64_t standing[KEYS]; // 1: somebody stands in line; under lines_mutex
     uint64_t failed_count;   // requests answered by on_full
+    struct later later;      // last: looked at only where a script moves anything
 };
 
 /* One way in which the operations so far may have taken effect, one after the other.
@@ -118,6 +132,15 @@ uint64_t hash_of_key(int key);
 extern struct line_keeper lines_keeper;
 void lines_do(const struct operation *operation, struct weir_decision *decision);
 void lines_check_quiet(void); // invariants while nobody holds its lock
+
+/* explore_move.c */
+extern struct table later_table; // over world.shared.later
+void move_do(const struct operation *operation, struct weir_decision *decision);
+bool move_is_in(const struct script *script); // whether it moves anything
+bool move_is_done(void);                      // whether the buckets are there now
+/* Whether this thread holds the lock of the mover, and nobody else looks at the other table. */
+bool move_is_ours(int thread);
+bool move_has_free_locks(void);
 
 /* explore_model.c. An answer is compared by its digest. */
 static inline uint64_t digest_mix(uint64_t digest, uint64_t value)

@@ -41,9 +41,11 @@ uint64_t hash_of_key(int key)
     return (number + 1) << 32 | OWNERS[key] << 16 | (number & 1);
 }
 
+/* Of either table: nobody holds two of these locks. */
 static bool holds_lock(void)
 {
-    return world.shared.stripe.mutex.holder == (uint64_t)running + 1;
+    return world.shared.stripe.mutex.holder == (uint64_t)running + 1
+           || world.shared.later.stripe.mutex.holder == (uint64_t)running + 1;
 }
 
 static bool holds_lines(void)
@@ -56,16 +58,32 @@ static bool is_within(const void *at, const void *start, size_t size)
     return (uintptr_t)at >= (uintptr_t)start && (uintptr_t)at < (uintptr_t)start + size;
 }
 
+/* The i-th line of both tables. */
+static const struct line *line_of(int i)
+{
+    return i < LINES_MAX ? &world.shared.lines[i] : &world.shared.later.lines[i - LINES_MAX];
+}
+
 /* Words that are written under the lock only: all but states and lowered_from_ns. */
 static bool is_guarded(const void *at)
 {
-    for (int i = 0; i < LINES_MAX; i++) {
-        const struct line *line = &world.shared.lines[i];
+    for (int i = 0; i < 2 * LINES_MAX; i++) {
+        const struct line *line = line_of(i);
         if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced) {
             return true;
         }
     }
-    return is_within(at, &world.shared.stripe, sizeof world.shared.stripe);
+    return is_within(at, &world.shared.stripe, sizeof world.shared.stripe)
+           || is_within(at, &world.shared.later.stripe, sizeof world.shared.later.stripe);
+}
+
+/* The table that nobody but the mover looks at yet, so that what it does there commutes with everything. */
+static bool is_private(const void *at)
+{
+    const struct later *later = &world.shared.later;
+    bool is_later = is_within(at, later->lines, sizeof later->lines)
+                    || is_within(at, &later->stripe, sizeof later->stripe);
+    return is_later && move_is_ours(running);
 }
 
 /* Read and written by whoever keeps the lines only, so never a step of its own. */
@@ -74,10 +92,15 @@ static bool is_of_lines(const void *at)
     return is_within(at, world.shared.standing, sizeof world.shared.standing);
 }
 
+static bool is_statistic_of(const void *at, const struct stripe *stripe)
+{
+    return at == &stripe->used_count || at == &stripe->reused_count || at == &stripe->full_count;
+}
+
 static bool is_statistic(const void *at)
 {
-    const struct stripe *stripe = &world.shared.stripe;
-    return at == &stripe->used_count || at == &stripe->reused_count || at == &stripe->full_count;
+    return is_statistic_of(at, &world.shared.stripe)
+           || is_statistic_of(at, &world.shared.later.stripe);
 }
 
 /* Comes to an access. True: make it now, and write down in *seen what it gave. False: it was made
@@ -110,9 +133,8 @@ static void note(const struct observation *seen)
 
 static bool is_tag(const void *at)
 {
-    for (int i = 0; i < LINES_MAX; i++) {
-        const struct line *line = &world.shared.lines[i];
-        if (is_within(at, line->tags, sizeof line->tags)) {
+    for (int i = 0; i < 2 * LINES_MAX; i++) {
+        if (is_within(at, line_of(i)->tags, sizeof line_of(i)->tags)) {
             return true;
         }
     }
@@ -122,13 +144,13 @@ static bool is_tag(const void *at)
 static uint64_t load(const uint64_t *word)
 {
     struct observation *seen;
-    if (reach(&seen, (holds_lock() && is_guarded(word)) || is_of_lines(word))) {
+    if (reach(&seen, (holds_lock() && is_guarded(word)) || is_of_lines(word) || is_private(word))) {
         if (is_of_lines(word) && !holds_lines()) {
             explore_violation("a look at a line without its lock");
         }
         uint64_t own =
             hash_of_key(script->operations[running][world.fibers[running].done_count].key);
-        bool is_foreign = !holds_lock() && is_tag(word) && *word != own;
+        bool is_foreign = !holds_lock() && !is_private(word) && is_tag(word) && *word != own;
         seen->low = is_foreign ? 0 : *word;
         note(seen);
     }
@@ -156,11 +178,12 @@ static void check_publish(const uint64_t *tag)
 static void store(uint64_t *word, uint64_t value)
 {
     struct observation *seen;
-    if (reach(&seen, (holds_lock() && is_statistic(word)) || is_of_lines(word))) {
+    if (reach(&seen,
+              (holds_lock() && is_statistic(word)) || is_of_lines(word) || is_private(word))) {
         if (is_of_lines(word) && !holds_lines()) {
             explore_violation("a change of a line without its lock");
         }
-        if (is_guarded(word) && !holds_lock()) {
+        if (is_guarded(word) && !holds_lock() && !is_private(word)) {
             explore_violation("a write without the lock");
         }
         check_publish(word);
@@ -207,6 +230,9 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
                        struct weir_bucket after)
 {
     int slot = 0;
+    if (is_within(state, world.shared.later.lines, sizeof world.shared.later.lines)) {
+        return; // nothing is reused there but what the first table has shown to be right
+    }
     while (&world.shared.lines[slot / TABLE_LINE_SLOTS].states[slot % TABLE_LINE_SLOTS] != state) {
         slot++;
         assert(slot < SLOTS_MAX);
@@ -279,19 +305,27 @@ void mutex_unlock(struct mutex *mutex)
     }
 }
 
-void memory_check_quiet(void)
+static void check_quiet(const struct line lines[LINES_MAX])
 {
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        const struct line *line = &lines[i / TABLE_LINE_SLOTS];
         uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
         uint64_t owner = line->states[i % TABLE_LINE_SLOTS].word & BUCKET_OWNER_MASK;
         if (tag != 0 && owner != table_owner_of(tag)) {
             explore_violation("a slot whose owner bits are not its tag's");
         }
         for (int j = 0; j < i && tag != 0; j++) {
-            if (world.shared.lines[j / TABLE_LINE_SLOTS].tags[j % TABLE_LINE_SLOTS] == tag) {
+            if (lines[j / TABLE_LINE_SLOTS].tags[j % TABLE_LINE_SLOTS] == tag) {
                 explore_violation("a key in two slots");
             }
         }
+    }
+}
+
+void memory_check_quiet(void)
+{
+    check_quiet(world.shared.lines);
+    if (move_is_done() && world.shared.later.stripe.mutex.holder == 0) {
+        check_quiet(world.shared.later.lines);
     }
 }

@@ -124,6 +124,10 @@ static uint64_t act(struct weir_bucket *bucket, const struct operation *operatio
 {
     const struct weir_limit *limit = &model_rule.limit;
     uint64_t cost_micro = operation->cost * WEIR_UNIT;
+    if (operation->kind >= MOVE_ALL) {
+        struct weir_decision nothing = {.verdict = WEIR_ALLOWED};
+        return digest_answer(operation, &nothing, NULL);
+    }
     if (is_of_line(operation, *bucket)) {
         return act_in_line(bucket, operation, now_ns);
     }
@@ -360,8 +364,9 @@ void model_respond(int thread, uint64_t answer)
 /* Where the table has the key; NULL if nowhere. */
 static const struct weir_bucket *state_of_key(int key)
 {
+    const struct line *lines = move_is_done() ? world.shared.later.lines : world.shared.lines;
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        const struct line *line = &lines[i / TABLE_LINE_SLOTS];
         if (line->tags[i % TABLE_LINE_SLOTS] == hash_of_key(key)) {
             return &line->states[i % TABLE_LINE_SLOTS];
         }
@@ -379,7 +384,9 @@ static bool agrees(const struct guess *guess, int key)
     }
     const struct weir_bucket *state = state_of_key(key);
     if (state == NULL) {
-        return !span_less((struct span){world.shared.stripe.reused_at_ns, 0}, expected);
+        uint64_t reused_at_ns = move_is_done() ? world.shared.later.stripe.reused_at_ns
+                                               : world.shared.stripe.reused_at_ns & ~STRIPE_MOVED;
+        return !span_less((struct span){reused_at_ns, 0}, expected);
     }
     struct span moment = bucket_moment(*state, &model_rule.limit);
     if (moment.ns == expected.ns && moment.rest == expected.rest) {

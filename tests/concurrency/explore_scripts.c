@@ -53,6 +53,15 @@ enum { LETTERS_MAX = 8 };
         LINE_LEAVE, key, cost, now_ns                                                              \
     }
 
+#define MOVE(now_ns)                                                                               \
+    {                                                                                              \
+        MOVE_ALL, 0, 0, now_ns                                                                     \
+    }
+#define IN_VAIN(now_ns)                                                                            \
+    {                                                                                              \
+        MOVE_IN_VAIN, 0, 0, now_ns                                                                 \
+    }
+
 struct family {
     const char *name;
     uint64_t line_slots; // compiled for lines of so many slots
@@ -100,6 +109,12 @@ struct family {
 #define MARK_SETUP   2, 6, {TAKE(A, 6, 100), JOIN(A, 4, 101)}
 #define MARK_LETTERS {TAKE(A, 1, 107), SERVE(A, 4, 125), JOIN(A, 6, 110), TAKE(B, 4, 125), RESET(A, 103), LEAVE(A, 0, 104)}
 
+/* All buckets move; others take, give back, make buckets and want the slot of one that has drained, at 112. */
+#define MOVE_SETUP   1, 6, {TAKE(A, 4, 100)}
+#define MOVE_LETTERS {MOVE(108), IN_VAIN(114), TAKE(A, 2, 110), REFUND(A, 3, 104), TAKE(B, 4, 112), SHOW(B, 107)}
+#define CARRY_SETUP   1, 5, {TAKE(A, 4, 100)}
+#define CARRY_LETTERS {MOVE(120), TAKE(A, 4, 106), FILL(A, 3, 97), RESET(A, 103), TAKE(B, 4, 121)}
+
 static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS},
     {"reuse-2x3", 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS},
@@ -108,6 +123,10 @@ static const struct family FAMILIES[] = {
     {"line-2x3", 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS},
     {"mark-2x3", 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS},
     {"mark-2x3", 2, 2, 2, 3, 101, MARK_SETUP, MARK_LETTERS},
+    {"move-2x3", 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS},
+    {"move-2x3", 2, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS},
+    {"carry-2x3", 1, 2, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS},
+    {"move-3x2", 1, 1, 3, 2, 1499, MOVE_SETUP, MOVE_LETTERS},
     {"line-3x2", 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS},
     {"pair-2x3", 1, 2, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS},
     {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},

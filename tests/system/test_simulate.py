@@ -377,6 +377,8 @@ PICTURES = {
     "every-25ms.svg": ["5/s capacity=10", RECORDINGS / "every-25ms.csv"],
     "burst.svg": ["5/s capacity=10", "5/s capacity=1", "queue 5/s capacity=10",
                   RECORDINGS / "burst.csv"],
+    "kinds.svg": ["5/s capacity=10", "stepped 5/s capacity=10", "fixed 10/2s", "sliding 10/2s",
+                  RECORDINGS / "burst.csv"],
     "access-log.svg": ["60/min capacity=10", RECORDINGS / "access.log"],
 }
 

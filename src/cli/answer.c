@@ -149,7 +149,8 @@ static struct weir_limit_config binding_config(const struct answer *answer)
 
 int answer_exit_code(const struct answer *answer)
 {
-    if (!answer_is_decision(answer->operation) || answer->operation == WEIR_SHOW) {
+    bool is_asked = !answer_is_decision(answer->operation) || answer->operation == WEIR_SHOW;
+    if (is_asked && answer->decision.verdict != WEIR_FAILED) {
         return CLI_DONE;
     }
     switch (answer->decision.verdict) {
@@ -278,7 +279,13 @@ void answer_say(const struct answer *answer)
         (void)printf(answer->existed ? "reset: the bucket is empty now\n"
                                      : "reset: the bucket was empty already\n");
         return;
-    case WEIR_BLOCK: (void)printf("blocked\n"); return;
+    case WEIR_BLOCK:
+        if (answer->decision.verdict != WEIR_FAILED) {
+            (void)printf("blocked\n");
+            return;
+        }
+        say_verdict(answer);
+        break;
     case WEIR_UNBLOCK:
         (void)printf(answer->existed ? "unblocked\n" : "unblocked: it was not blocked\n");
         return;
@@ -328,9 +335,12 @@ static void say_limits_json(const struct answer *answer)
 void answer_say_json(const struct answer *answer)
 {
     const struct weir_decision *decision = &answer->decision;
-    if (answer->operation == WEIR_BLOCK || answer->operation == WEIR_UNBLOCK) {
-        (void)printf("{\"%s\":%s}\n", answer->operation == WEIR_BLOCK ? "blocked" : "was_blocked",
-                     answer->existed ? "true" : "false");
+    if (answer->operation == WEIR_BLOCK) {
+        (void)printf("{\"blocked\":%s}\n", decision->verdict != WEIR_FAILED ? "true" : "false");
+        return;
+    }
+    if (answer->operation == WEIR_UNBLOCK) {
+        (void)printf("{\"was_blocked\":%s}\n", answer->existed ? "true" : "false");
         return;
     }
     if (answer->operation == WEIR_RESET) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * take, can-take, fill, refund, reset and show: one question about one key, put to a server over RESP
- * in one round trip, or decided here in a file that others share. */
+ * take, can-take, fill, refund, reset, show, block and unblock: one question about one key, put to a
+ * server over RESP in one round trip, or decided here in a file that others share. */
 #include "cli/question.h"
 #include "cli/store_option.h"
 
@@ -156,6 +156,8 @@ RUN(run_fill, WEIR_FILL)
 RUN(run_refund, WEIR_REFUND)
 RUN(run_reset, WEIR_RESET)
 RUN(run_show, WEIR_SHOW)
+RUN(run_block, WEIR_BLOCK)
+RUN(run_unblock, WEIR_UNBLOCK)
 
 const struct command TAKE_COMMAND = {
     .name = "take",
@@ -236,4 +238,30 @@ const struct command SHOW_COMMAND = {
                 "    weir show --json spend:bob 1000/30d\n",
     .options = OPTIONS,
     .run = run_show,
+};
+
+const struct command BLOCK_COMMAND = {
+    .name = "block",
+    .words = "KEY LIMIT... DURATION",
+    .summary = "lock a key out for a while",
+    .about =
+        "Whoever asks for this key under this limit is told that it is blocked, until the time "
+        "has\n"
+        "passed: at most 100 years, in whole milliseconds. What the bucket holds stays as it is.\n"
+        "To block again is to prolong it, never to shorten it; weir unblock ends it. A limit can\n"
+        "block by itself whoever is refused: weir take login:alice '5/min block=15min'.",
+    .examples = "    weir block login:alice 5/min 1h\n"
+                "    weir block ip:203.0.113.7 100/s capacity=20 30d\n",
+    .options = OPTIONS,
+    .run = run_block,
+};
+
+const struct command UNBLOCK_COMMAND = {
+    .name = "unblock",
+    .words = "KEY LIMIT...",
+    .summary = "let a key in again",
+    .about = "Ends a block, however it began, and says whether there was one.",
+    .examples = "    weir unblock login:alice 5/min\n",
+    .options = OPTIONS,
+    .run = run_unblock,
 };

@@ -19,6 +19,7 @@ enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096, KEY_
 static const char *const WIRE_NAMES[] = {
     [WEIR_TAKE] = "WEIR.TAKE",     [WEIR_CAN_TAKE] = "WEIR.CANTAKE", [WEIR_FILL] = "WEIR.FILL",
     [WEIR_REFUND] = "WEIR.REFUND", [WEIR_SHOW] = "WEIR.SHOW",        [WEIR_RESET] = "WEIR.RESET",
+    [WEIR_BLOCK] = "WEIR.BLOCK",   [WEIR_UNBLOCK] = "WEIR.UNBLOCK",
 };
 
 struct question question_of(const struct command *command, enum weir_operation operation)
@@ -86,8 +87,35 @@ int question_read_option(struct question *question, int option, const char *valu
     return CLI_DONE;
 }
 
+/* How long a block lasts. */
+static int read_block(struct question *question, const char *text)
+{
+    struct weir_error error;
+    uint64_t block_ns = 0;
+    if (quantity_parse_duration(&block_ns, text, &error) != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    if (block_ns == 0 || block_ns % NS_PER_MS != 0) {
+        return usage_error(question->command,
+                           "a block lasts a whole number of milliseconds, not '%.40s'", text);
+    }
+    question->block_ms = block_ns / NS_PER_MS;
+    return CLI_DONE;
+}
+
 int question_read_words(struct question *question, int count, char **words)
 {
+    if (question->operation == WEIR_BLOCK) {
+        if (count < 3) {
+            return usage_error(question->command,
+                               "say which key, which limit and how long: login:alice 5/min 15min");
+        }
+        int code = read_block(question, words[--count]);
+        if (code != CLI_DONE) {
+            return code;
+        }
+    }
     if (count == 0) {
         return usage_error(question->command, "say which key and which limit: login:alice 10/s");
     }
@@ -194,10 +222,15 @@ static void write_request(struct buffer *request, const struct question *questio
         request_word(request, "AUTH", 4);
         request_word(request, question->server.password.text, question->server.password.length);
     }
-    request_begin(request, 3U + 2U * has_cost + 2U * waits);
+    bool blocks = question->operation == WEIR_BLOCK;
+    request_begin(request, 3U + blocks + 2U * has_cost + 2U * waits);
     request_word(request, name, strlen(name));
     request_word(request, question->key, strlen(question->key));
     request_word(request, question->limit, strlen(question->limit));
+    if (blocks) {
+        (void)snprintf(number, sizeof number, "%" PRIu64, question->block_ms);
+        request_word(request, number, strlen(number));
+    }
     if (has_cost) {
         (void)print_micro(question->cost_micro, number);
         request_word(request, "COST", 4);

@@ -46,7 +46,8 @@ enum {
     [QUESTION_TIMEOUT] = {"timeout", "DURATION", "how long to wait for an answer: 500ms; 5s"}
 
 /*   wait_ms    how long it may stand in line; 0: not at all
- *   unbounded  nobody said how long: who asks will ask again */
+ *   unbounded  nobody said how long: who asks will ask again
+ *   block_ms   how long a block lasts */
 struct question {
     const struct command *command;
     enum weir_operation operation;
@@ -58,6 +59,7 @@ struct question {
     bool has_queue;                      // one of them is a queue
     uint64_t cost_micro;
     uint64_t wait_ms;
+    uint64_t block_ms;
     uint64_t timeout_ns;
     bool unbounded;
     bool logs_in;              // a password goes ahead of what is sent next

@@ -113,6 +113,7 @@ static enum weir_status make_requests(struct requests *made, const struct weir_l
             .key_len = strlen(question->key),
             .cost_micro = question->cost_micro,
             .operation = question->operation,
+            .block_ns = question->block_ms * NS_PER_MS,
             .and_next = i + 1 < list->count,
         };
     }

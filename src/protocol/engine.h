@@ -21,6 +21,9 @@
 #include "weir/limiter.h"
 
 enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOL_COUNT };
+/* The longest block that can be said over the wire. */
+#define ENGINE_BLOCK_MS_MAX (WEIR_BLOCK_NS_MAX / 1000000)
+
 enum { VERDICT_COUNT = 5 }; // indexed by enum weir_verdict
 
 /* What one worker counts. Written by that worker alone, with relaxed stores; read by whoever

@@ -536,8 +536,9 @@ def test_unknown_commands_suggest_the_nearest():
     assert weir().returncode == 2
 
 
-COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "run", "pipe", "explain", "simulate", "store", "check-config", "bench",
-            "serve", "help", "version"]
+COMMANDS = ["take", "can-take", "fill", "refund", "reset", "show", "block", "unblock", "run",
+            "pipe", "explain", "simulate", "store", "check-config", "bench", "serve", "help",
+            "version"]
 
 
 def test_help_teaches_and_lists_every_command():

@@ -231,6 +231,20 @@ static void say_waits(const struct explanation *e)
                  print_micro(e->config.capacity_micro, capacity));
 }
 
+/* Who is locked out, and for how long. */
+static void say_block(const struct explanation *e)
+{
+    char block[DURATION_TEXT_MAX];
+    if (e->config.block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
+        (void)puts(
+            "  blocks      whoever is refused or fills it up, until it would have been empty");
+    } else if (e->config.block_ns != 0) {
+        struct weir_amount ns = amount_of(e->config.block_ns, 1);
+        (void)printf("  blocks      whoever is refused or fills it up, for %s\n",
+                     duration_print_exact(&ns, block));
+    }
+}
+
 /* What the capacity was made for. */
 static void say_sizing(const struct explanation *e)
 {
@@ -317,6 +331,7 @@ int explain_in_words(const struct explanation *e)
                      : "  empties     in %s, from full\n",
                  drain);
     say_waits(e);
+    say_block(e);
     say_windows(e);
     (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
     if (e->config.on_full == WEIR_ON_FULL_ALLOW) {

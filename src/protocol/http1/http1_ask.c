@@ -88,6 +88,7 @@ static void fill_request(struct http1_batch *batch, const struct http1_task *tas
         .key_len = batch->pairs[i].key.length,
         .cost_micro = task->cost_micro,
         .operation = task->operation,
+        .block_ns = task->block_ns,
         .and_next = i + 1 < task->question + task->limit_count,
         .detail = has_detail ? &batch->details[i] : NULL,
     };

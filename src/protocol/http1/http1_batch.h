@@ -50,7 +50,8 @@ struct http1_task {
 
     /* Of a decision: */
     uint64_t cost_micro;
-    uint64_t wait_ns; // a take that may wait so long
+    uint64_t wait_ns;  // a take that may wait so long
+    uint64_t block_ns; // a block that lasts so long
     enum weir_operation operation;
     uint32_t question;   // index among the batch's questions: the first, under several limits
     uint8_t limit_count; // how many of them are this task's

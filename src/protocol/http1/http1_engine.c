@@ -35,7 +35,7 @@ static void finish(struct service *service, const struct http1_batch *batch,
         counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
     } else if (task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION) {
         http1_conclude(batch, task);
-        if (task->operation != WEIR_RESET) {
+        if (task->operation <= WEIR_SHOW) { // the others are no decisions
             counter_add(&counters->decisions[PROTOCOL_HTTP][task->decision.verdict], 1);
         }
     }

@@ -221,10 +221,10 @@ char *http1_put_decision_headers(struct http1_batch *batch, const struct service
                                  const struct http1_task *task, char *at)
 {
     const struct weir_decision *decision = &task->decision;
-    if (may_retry(decision)) {
+    if (may_retry(decision) && task->operation < WEIR_SHOW) {
         at = put_retry_after(service, decision, at);
     }
-    if (decision->verdict != WEIR_FAILED && task->operation != WEIR_RESET) {
+    if (decision->verdict != WEIR_FAILED && task->operation <= WEIR_SHOW) {
         switch (service->config->headers) {
         case HEADERS_DRAFT: at = put_draft(batch, task, at); break;
         case HEADERS_X_RATELIMIT: at = put_x_ratelimit(decision, at); break;

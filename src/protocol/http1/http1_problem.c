@@ -81,8 +81,9 @@ char *http1_put_decision_json(const struct http1_batch *batch, const struct http
 {
     const struct weir_detail *detail = &batch->details[task->question];
     *at++ = '{';
-    if (task->operation == WEIR_RESET) {
-        at = put_flag(at, "existed", detail->existed);
+    if (task->operation == WEIR_RESET || task->operation == WEIR_UNBLOCK) {
+        at = put_flag(at, task->operation == WEIR_RESET ? "existed" : "was_blocked",
+                      detail->existed);
     } else {
         at = put_decision(at, &task->decision);
         at = task->is_together ? put_limits(at, batch, task) : at;

@@ -36,6 +36,8 @@ static const char INDEX_PAGE[] =
     "POST /v1/refund    give cost back\n"
     "POST /v1/show      {\"key\": ..., \"limit\": ...}: how full it is\n"
     "POST /v1/reset     empty it\n"
+    "POST /v1/block     {\"key\": ..., \"limit\": ..., \"block_ms\": 900000}: lock the key out\n"
+    "POST /v1/unblock   let it in again\n"
     "GET  /v1/check?key=login:alice&limit=10/s&cost=1   200, or a refusal: for proxies\n"
     "GET  /v1/check?by=address&limit=10/s&cost=1        by the client's address\n"
     "GET  /healthz\n"
@@ -207,8 +209,8 @@ static void reply_json(struct http1_batch *batch, const struct service *service,
     enum weir_verdict verdict = task->decision.verdict;
     unsigned status = status_of(verdict);
     bool asks_for_it = task->operation == WEIR_SHOW || task->operation == WEIR_BLOCK;
-    bool is_answer =
-        status == 200 || task->operation == WEIR_RESET || (verdict == WEIR_BLOCKED && asks_for_it);
+    bool is_answer = status == 200 || task->operation == WEIR_RESET
+                     || task->operation == WEIR_UNBLOCK || (verdict == WEIR_BLOCKED && asks_for_it);
     char *end = is_answer ? http1_put_decision_json(batch, task, body)
                           : http1_put_refusal(batch, service->config, task, status, body);
     reply_decision_body(batch, service, task, is_answer ? 200 : status,

@@ -53,6 +53,8 @@ static const struct endpoint ENDPOINTS[] = {
     {PATH("/v1/refund"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_REFUND, JSON_ONE_KEY},
     {PATH("/v1/show"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_SHOW, JSON_ONE_KEY},
     {PATH("/v1/reset"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_RESET, JSON_ONE_KEY},
+    {PATH("/v1/block"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_BLOCK, JSON_ONE_KEY},
+    {PATH("/v1/unblock"), METHODS_POST, HTTP1_ANSWER_DECISION, WEIR_UNBLOCK, JSON_ONE_KEY},
     {PATH("/healthz"), METHODS_GET, HTTP1_ANSWER_HEALTH, WEIR_SHOW, JSON_ONE_KEY},
     {PATH("/metrics"), METHODS_GET, HTTP1_ANSWER_METRICS, WEIR_SHOW, JSON_ONE_KEY},
     {PATH("/"), METHODS_GET, HTTP1_ANSWER_INDEX, WEIR_SHOW, JSON_ONE_KEY},
@@ -139,15 +141,25 @@ static bool read_question(struct http1_batch *batch, struct http1_task *task,
         return false;
     case JSON_NO_MEMORY: return http1_task_fail(task, 503, "out of memory");
     }
-    if (question->has_cost && (task->operation == WEIR_SHOW || task->operation == WEIR_RESET)) {
-        return http1_task_fail(task, 400,
-                               "\"cost\" has no meaning here: show and reset charge nothing");
+    if (question->has_cost && task->operation >= WEIR_SHOW) {
+        return http1_task_fail(task, 400, "\"cost\" has no meaning here: %s charges nothing",
+                               task->operation == WEIR_SHOW    ? "show"
+                               : task->operation == WEIR_RESET ? "reset"
+                               : task->operation == WEIR_BLOCK ? "block"
+                                                               : "unblock");
     }
     if (question->has_wait && task->operation != WEIR_TAKE) {
         return http1_task_fail(task, 400, "\"wait_ms\" has no meaning here: only a take waits");
     }
+    if (question->has_block != (task->operation == WEIR_BLOCK)) {
+        return http1_task_fail(task, 400,
+                               question->has_block
+                                   ? "\"block_ms\" has no meaning here: it is for /v1/block"
+                                   : "\"block_ms\" is missing: for how long to block the key");
+    }
     batch->room_used += used;
     task->cost_micro = question->cost_micro;
+    task->block_ns = question->block_ns;
     task->wait_ns = question->wait_ns;
     task->is_together = form == JSON_SEVERAL_KEYS;
     return true;

@@ -143,6 +143,19 @@ static enum json_result read_wait(struct reading *reading, const json_t *value)
     return JSON_OK;
 }
 
+static enum json_result read_block(struct reading *reading, const json_t *value)
+{
+    json_int_t block_ms = json_integer_value(value); // 0 if it is none
+    if (block_ms < 1 || block_ms > (json_int_t)ENGINE_BLOCK_MS_MAX) {
+        return bad(reading,
+                   "\"block_ms\" must be a whole number from 1 to %" JSON_INTEGER_FORMAT
+                   " (100 years)",
+                   (json_int_t)ENGINE_BLOCK_MS_MAX);
+    }
+    reading->question->block_ns = (uint64_t)block_ms * 1000000;
+    return JSON_OK;
+}
+
 /* What a question about one key has beside cost and wait_ms, and each member of "limits" alone. */
 static enum json_result read_pair_field(struct reading *reading, struct json_pair *pair,
                                         const char *name, const json_t *value, const char *rest)
@@ -218,6 +231,10 @@ static enum json_result read_field(struct reading *reading, const char *name, co
     if (strcmp(name, "wait_ms") == 0) {
         question->has_wait = true;
         return read_wait(reading, value);
+    }
+    if (reading->form == JSON_ONE_KEY && strcmp(name, "block_ms") == 0) {
+        question->has_block = true;
+        return read_block(reading, value);
     }
     if (reading->form == JSON_ONE_KEY) {
         question->pair_count = 1;

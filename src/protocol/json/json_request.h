@@ -12,7 +12,9 @@
  * The key is any string of 1 .. WEIR_KEY_BYTES_MAX bytes of UTF-8, "\u0000" included. An array of
  * limits is the list that its strings make, joined by commas (limiter/limit_list.h). The cost is 1
  * unless said: an integer, a decimal string ("0.25"), or a number with a fraction, which is read to
- * the nearest millionth. Nobody waits unless he says so. */
+ * the nearest millionth. Nobody waits unless he says so. Who blocks a key says for how long:
+ *
+ *     {"key": "login:alice", "limit": "5/min", "block_ms": 900000} */
 #ifndef WEIR_PROTOCOL_JSON_REQUEST_H
 #define WEIR_PROTOCOL_JSON_REQUEST_H
 
@@ -40,7 +42,9 @@ struct json_question {
     uint64_t cost_micro;
     uint64_t wait_ns;
     bool has_cost; // false: nothing was said, and it is 1
-    bool has_wait; // false: nothing was said, and it is 0
+    uint64_t block_ns;
+    bool has_wait;  // false: nothing was said, and it is 0
+    bool has_block; // the same
 };
 
 enum json_form {

@@ -120,6 +120,14 @@ static char *put_together(char *to, int version, const struct weir_decision *dec
     return to;
 }
 
+static char *put_block(char *to, const struct weir_decision *decision)
+{
+    static const char FULL[] =
+        "-ERR the table is full of live buckets: there is no room for a block\r\n";
+    return decision->verdict == WEIR_FAILED ? resp_put_text(to, FULL, sizeof FULL - 1)
+                                            : resp_put_integer(to, 1);
+}
+
 static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
 {
     const struct resp_question *question = &batch->questions[i];
@@ -131,7 +139,8 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
         return put_decision(put_header(to, question->version, 6), question->version, decision);
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
     case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
-    case RESP_ANSWER_RESET: return resp_put_integer(to, detail->existed);
+    case RESP_ANSWER_EXISTED: return resp_put_integer(to, detail->existed);
+    case RESP_ANSWER_BLOCK: return put_block(to, decision);
     case RESP_ANSWER_TOGETHER:
         return put_together(to, question->version, decision, question->count);
     }
@@ -154,6 +163,12 @@ void resp_answer_wait(const struct resp_session *session, struct service *servic
     }
 }
 
+/* Whether a request that is answered so asks if something may pass. */
+static bool is_decision(enum resp_answer answer)
+{
+    return answer != RESP_ANSWER_EXISTED && answer != RESP_ANSWER_BLOCK;
+}
+
 static void count_decisions(struct counters *counters, const struct resp_batch *batch)
 {
     uint64_t counts[VERDICT_COUNT] = {0};
@@ -161,7 +176,7 @@ static void count_decisions(struct counters *counters, const struct resp_batch *
         if (batch->questions[i].answer == RESP_ANSWER_TOGETHER) {
             counts[weir_decision_of_all(&batch->decisions[i], batch->questions[i].count, NULL)
                        .verdict]++;
-        } else if (batch->questions[i].answer != RESP_ANSWER_RESET) {
+        } else if (is_decision(batch->questions[i].answer)) {
             bool is_beyond = batch->questions[i].is_beyond;
             counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;
         }

@@ -459,5 +459,28 @@ void resp_show(struct resp_call *call)
 
 void resp_reset_bucket(struct resp_call *call)
 {
-    ask_without_cost(call, WEIR_RESET, RESP_ANSWER_RESET);
+    ask_without_cost(call, WEIR_RESET, RESP_ANSWER_EXISTED);
+}
+
+/* WEIR.BLOCK key limit ms. */
+void resp_block(struct resp_call *call)
+{
+    struct bytes key = resp_arg(call, 1);
+    int64_t block_ms;
+    if (!check_key(call, key) || !read_limit(call, resp_arg(call, 2))) {
+        return;
+    }
+    if (!resp_read_integer(resp_arg(call, 3), &block_ms) || block_ms < 1
+        || block_ms > (int64_t)ENGINE_BLOCK_MS_MAX) {
+        resp_fail(call, "ERR invalid block: it takes 1 to %llu whole milliseconds (100 years)",
+                  (unsigned long long)ENGINE_BLOCK_MS_MAX);
+        return;
+    }
+    ask(call, WEIR_BLOCK, key, 0, RESP_ANSWER_BLOCK);
+    call->batch->requests[call->batch->count - 1].block_ns = (uint64_t)block_ms * 1000000;
+}
+
+void resp_unblock(struct resp_call *call)
+{
+    ask_without_cost(call, WEIR_UNBLOCK, RESP_ANSWER_EXISTED);
 }

@@ -25,6 +25,8 @@ static const struct resp_handler QUESTION_HANDLERS[] = {
     {"weir.refund", -3, false, resp_refund},
     {"weir.show", 3, false, resp_show},
     {"weir.reset", 3, false, resp_reset_bucket},
+    {"weir.block", 4, false, resp_block},
+    {"weir.unblock", 3, false, resp_unblock},
     {NULL, 0, false, NULL},
 };
 

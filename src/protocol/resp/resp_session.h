@@ -58,7 +58,8 @@ enum resp_answer {
     RESP_ANSWER_DECISION, // six values
     RESP_ANSWER_FILL,     // and spill, full
     RESP_ANSWER_SHOW,     // and level
-    RESP_ANSWER_RESET,    // one integer
+    RESP_ANSWER_EXISTED,  // 1 if there was something to reset or unblock, else 0
+    RESP_ANSWER_BLOCK,    // 1
     RESP_ANSWER_TOGETHER, // six values, the binding limit, and three for each limit
 };
 
@@ -122,6 +123,8 @@ void resp_fill(struct resp_call *call);
 void resp_refund(struct resp_call *call);
 void resp_show(struct resp_call *call);
 void resp_reset_bucket(struct resp_call *call);
+void resp_block(struct resp_call *call);
+void resp_unblock(struct resp_call *call);
 
 /* Writes the answer to the take for which this connection stood in line: one decision per limit. */
 void resp_answer_wait(const struct resp_session *session, struct service *service,

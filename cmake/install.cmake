@@ -12,7 +12,7 @@ string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
 configure_file(cmake/weir.pc.in ${CMAKE_BINARY_DIR}/weir.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-foreach(section 1 3 7 8)
+foreach(section 1 3 5 7 8)
     file(GLOB pages ${CMAKE_SOURCE_DIR}/docs/man/*.${section})
     install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()

@@ -251,19 +251,14 @@ bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *
  * passed. First come, first served, among all threads that wait for one bucket; while they do,
  * nobody else's take passes them. Returns at once if the wait would be in vain: the verdict is then
  * limited, and retry_after_ns says after which time this same call would be let in; never, also
-<<<<<<< HEAD
  * where even an empty queue would take longer than the timeout; or error (on_full). A block
  * sends everybody away at once, but for those in a queue, who were charged when they came: the
  * verdict is then blocked.
- * A store that processes share keeps no lines: there the verdict is error.
-=======
- * where even an empty queue would take longer than the timeout; or error (on_full).
  * In a store that processes share they all stand in one line. One that dies is out of it at that
  * instant, and one that is stopped goes to the back if it does not take its turn within an interval
  * of the limit, or 100 ms if that is longer. There the limiter has a thread of its own from the
  * first wait on, which sleeps until somebody of another process does something about a line of ours;
  * it handles no signals. At most one for each 6 KiB of the store can wait, and 16384 in all.
->>>>>>> 42e86bf (limiter: let processes that share a store wait in one line)
  * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.
  * Not a point of cancellation: pthread_cancel() comes too late. */

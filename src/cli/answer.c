@@ -83,6 +83,26 @@ static bool read_limit(struct weir_decision *decision, const struct reply_item *
     return true;
 }
 
+/* A name may be a chain: then there are as many limits as the reply has, and they have numbers. */
+static void count_limits(struct answer *answer, const struct reply *reply)
+{
+    static const char NUMBERS[] = " 1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16";
+    size_t own_count = DECISION_ITEM_COUNT + 1;
+    size_t count =
+        reply->count > own_count ? (reply->count - own_count) / (LIMIT_ITEM_COUNT + 1) : 0;
+    bool may_be_chain = answer->operation == WEIR_TAKE || answer->operation == WEIR_CAN_TAKE;
+    if (!answer->is_named || !may_be_chain || count == 0 || count == answer->list.count
+        || count > LIMIT_LIST_COUNT_MAX) {
+        return;
+    }
+    answer->is_chain = true;
+    answer->limits = NUMBERS;
+    answer->list.count = count;
+    for (size_t i = 0; i < count; i++) {
+        answer->list.spans[i] = (struct limit_span){3 * i, 2};
+    }
+}
+
 /* Behind the decision the binding limit, and what each says. */
 static bool read_together(struct answer *answer, const struct reply *reply)
 {
@@ -115,7 +135,8 @@ bool answer_read(struct answer *answer, const struct reply *reply)
         answer->existed = reply->items[0].number == 1;
         return !reply->is_array && reply->items[0].type == ':';
     }
-    if (answer->list.count > 1) {
+    count_limits(answer, reply);
+    if (answer->list.count > 1 || answer->is_chain) {
         return read_together(answer, reply);
     }
     size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
@@ -137,7 +158,13 @@ bool answer_read(struct answer *answer, const struct reply *reply)
 static struct weir_limit_config binding_config(const struct answer *answer)
 {
     struct weir_limit_config config = answer->config;
-    if (answer->binding > 0) {
+    if (answer->is_named) { // that is all that is known
+        uint64_t capacity = answer->binding >= 0 && answer->list.count > 1
+                                ? answer->each[answer->binding].capacity
+                                : answer->decision.capacity;
+        config.capacity_micro = capacity * WEIR_UNIT;
+        config.waiting = WEIR_WAITING;
+    } else if (answer->binding > 0) {
         const struct limit_span *span = &answer->list.spans[answer->binding];
         enum weir_status status =
             weir_limit_parse(&config, answer->limits + span->at, span->length, NULL);
@@ -187,6 +214,12 @@ const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_
         return "its limit lets nobody wait, and none goes at once"; // a queue with waiting=0
     }
     struct weir_amount wait_ns = amount_of(answer->wait_ns, 1);
+    if (answer->is_named) {
+        (void)snprintf(text, NEVER_TEXT_MAX,
+                       "a wait of %s is shorter than what an empty queue takes",
+                       duration_print_exact(&wait_ns, wait));
+        return text;
+    }
     struct weir_amount own_ns = promise_drain_ns(&config, answer->cost_micro);
     (void)snprintf(text, NEVER_TEXT_MAX,
                    "a wait of %s is shorter than what an empty queue takes, %s",
@@ -314,7 +347,7 @@ void answer_say(const struct answer *answer)
         break;
     }
     (void)putchar('\n');
-    if (answer->list.count > 1) {
+    if (answer->list.count > 1 || answer->is_chain) {
         say_limits(answer);
     }
 }
@@ -355,7 +388,7 @@ void answer_say_json(const struct answer *answer)
                  weir_verdict_word(decision->verdict), decision->capacity, decision->remaining,
                  retry_ns, retry_ns < 0 ? -1 : retry_ns / ms + (retry_ns % ms != 0),
                  decision->reset_after_ns, decision->delay_ns);
-    if (answer->list.count > 1) {
+    if (answer->list.count > 1 || answer->is_chain) {
         say_limits_json(answer);
     }
     /* An amount is digits with a point or a slash: read_amount() has seen to it. */

@@ -20,6 +20,8 @@ struct answer {
     uint64_t cost_micro;
     uint64_t wait_ns;
     struct weir_limit_config config; // the limit that was asked about, the first of several
+    bool is_chain;                   // it was a chain, whose limits have numbers here
+    bool is_named;                   // a name among them, of which only the answer is known
     const char *limits;              // as it was written: the question's
     struct limit_list list;          // where each stands in it
     struct weir_decision decision;

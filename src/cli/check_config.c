@@ -58,7 +58,7 @@ static void say_limit(const struct named_limit *limit, int width)
     }
 }
 
-static void say_chain(const struct chain *chain, int width)
+static void say_chain(const struct named_chain *chain, int width)
 {
     for (size_t i = 0; i < chain->link_count; i++) {
         (void)printf("  %-*s  %s of ", width, i == 0 ? chain->name : "",
@@ -125,7 +125,7 @@ static json_t *json_limit(const struct named_limit *limit)
                      limit->resets ? "reset" : "keep", "overrides", overrides);
 }
 
-static json_t *json_chain(const struct chain *chain)
+static json_t *json_chain(const struct named_chain *chain)
 {
     json_t *links = json_array();
     for (size_t i = 0; i < chain->link_count; i++) {

@@ -7,7 +7,7 @@
 
 enum { WORD_COUNT_MAX = 1 + 8 * LIMIT_LIST_COUNT_MAX };
 
-enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_WAIT };
+enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_VARS, OPTION_WAIT };
 
 #define COMMON_OPTIONS                                                                             \
     QUESTION_OPTIONS("the store"),                                                                 \
@@ -18,13 +18,21 @@ enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_WA
 
 #define COST_OPTION [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"}
 
+#define VARS_OPTION                                                                                \
+    [OPTION_VARS] = {"vars", "NAME=VALUE,...",                                                     \
+                     "what a chain's keys are made of: user=ann,tenant=acme"}
+
 static const struct option OPTIONS[] = {COMMON_OPTIONS, {NULL, NULL, NULL}};
 
 static const struct option OPTIONS_WITH_COST[] = {COMMON_OPTIONS, COST_OPTION, {NULL, NULL, NULL}};
 
+static const struct option OPTIONS_OF_CAN_TAKE[] = {
+    COMMON_OPTIONS, COST_OPTION, VARS_OPTION, {NULL, NULL, NULL}};
+
 static const struct option OPTIONS_OF_TAKE[] = {
     COMMON_OPTIONS,
     COST_OPTION,
+    VARS_OPTION,
     [OPTION_WAIT] = {"wait", "DURATION", "stand in line for so long if it is not allowed now: 30s"},
     {NULL, NULL, NULL},
 };
@@ -52,6 +60,7 @@ static int read_command_line(struct decide *decide, int count, char **words)
         case OPTION_STORE: decide->store.url = value; break;
         case OPTION_JSON: decide->json = true; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
+        case OPTION_VARS: code = question_read_vars(question, value); break;
         case OPTION_WAIT: code = question_read_wait(question, value); break;
         case ARGUMENT_HELP: decide->help = true; return CLI_DONE;
         case ARGUMENT_WORD:
@@ -98,6 +107,13 @@ static int ask_server(struct decide *decide)
 static int ask_store(struct decide *decide)
 {
     struct answer answer;
+    if (decide->question.is_named) {
+        complain(decide->question.command,
+                 "'%.40s' is no kind of limit; names are a server's, from its configuration: say "
+                 "which server, --server ADDR",
+                 decide->question.limit);
+        return CLI_USAGE;
+    }
     int code = store_option_complete(&decide->store, decide->question.command);
     if (code == CLI_DONE) {
         code = store_option_ask(&decide->store, &decide->question, &answer);
@@ -194,7 +210,7 @@ const struct command CAN_TAKE_COMMAND = {
              "nothing.",
     .examples = "    weir can-take login:alice 10/s\n"
                 "    weir can-take spend:bob 1000/30d --cost 990\n",
-    .options = OPTIONS_WITH_COST,
+    .options = OPTIONS_OF_CAN_TAKE,
     .run = run_can_take,
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/limit_words.h"
+#include "limiter/names.h"
 
 bool word_is_kind(const char *word)
 {
@@ -37,10 +38,16 @@ enum weir_status limits_read(const char *text, struct limits_said *said, struct 
     enum weir_status status = limit_list_split(list, text, strlen(text), error);
     said->grain_micro = 1;
     said->has_queue = false;
+    said->is_named = false;
     for (size_t i = list->count;
          status == WEIR_OK && i-- > 0;) { // the first is read last, and kept
         const struct limit_span *span = &list->spans[i];
         struct weir_limit limit;
+        if (name_is_meant(text + span->at, span->length)) { // the server knows its numbers
+            said->is_named = true;
+            said->first = (struct weir_limit_config){0};
+            continue;
+        }
         status = weir_limit_parse(&said->first, text + span->at, span->length, error);
         status = status == WEIR_OK ? weir_limit_init(&limit, &said->first, error) : status;
         if (status != WEIR_OK) {

@@ -36,6 +36,7 @@ struct limits_said {
     struct weir_limit_config first;
     uint32_t grain_micro;
     bool has_queue;
+    bool is_named; // a name is among them; where it is the first, nothing is known of that
 };
 
 /* Reads it. Statuses of weir_limit_parse() and limit_list_split(). */

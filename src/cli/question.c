@@ -10,6 +10,7 @@
 #include "cli/request.h"
 #include "core/bucket_math.h"
 #include "core/quantity.h"
+#include "limiter/names.h"
 
 enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096, KEY_SHOWN_MAX = 40 };
 
@@ -74,6 +75,48 @@ int question_read_wait(struct question *question, const char *text)
                            text);
     }
     question->wait_ms = wait_ns / NS_PER_MS;
+    return CLI_DONE;
+}
+
+/* The next NAME=VALUE of a list with commas between; false at its end, or where it is none. */
+static bool next_variable(const char **rest, struct bytes *name, struct bytes *value)
+{
+    size_t length = strcspn(*rest, ",");
+    const char *equals = memchr(*rest, '=', length);
+    if (equals == NULL || equals == *rest) {
+        return false;
+    }
+    *name = (struct bytes){*rest, (size_t)(equals - *rest)};
+    *value = (struct bytes){equals + 1, length - name->length - 1};
+    *rest += length + ((*rest)[length] == ',');
+    return true;
+}
+
+static unsigned count_variables(const char *vars)
+{
+    struct bytes name;
+    struct bytes value;
+    unsigned count = 0;
+    while (vars != NULL && next_variable(&vars, &name, &value)) {
+        count++;
+    }
+    return count;
+}
+
+int question_read_vars(struct question *question, const char *text)
+{
+    struct bytes name;
+    struct bytes value;
+    const char *rest = text;
+    unsigned count = 0;
+    while (*rest != '\0' && next_variable(&rest, &name, &value)) {
+        count++;
+    }
+    if (*rest != '\0' || count == 0 || count > VARIABLE_COUNT_MAX) {
+        return usage_error(question->command, "--vars is NAME=VALUE,..., at most %d, not '%.40s'",
+                           VARIABLE_COUNT_MAX, text);
+    }
+    question->vars = text;
     return CLI_DONE;
 }
 
@@ -142,6 +185,7 @@ int question_read_words(struct question *question, int count, char **words)
     question->list = said.list;
     question->config = said.first;
     question->has_queue = said.has_queue;
+    question->is_named = said.is_named;
     if (question->list.count > 1 && question->operation != WEIR_TAKE
         && question->operation != WEIR_CAN_TAKE) {
         return usage_error(question->command,
@@ -223,7 +267,8 @@ static void write_request(struct buffer *request, const struct question *questio
         request_word(request, question->server.password.text, question->server.password.length);
     }
     bool blocks = question->operation == WEIR_BLOCK;
-    request_begin(request, 3U + blocks + 2U * has_cost + 2U * waits);
+    request_begin(request,
+                  3U + blocks + 2U * has_cost + 2U * waits + 3U * count_variables(question->vars));
     request_word(request, name, strlen(name));
     request_word(request, question->key, strlen(question->key));
     request_word(request, question->limit, strlen(question->limit));
@@ -241,6 +286,14 @@ static void write_request(struct buffer *request, const struct question *questio
         request_word(request, "WAIT", 4);
         request_word(request, number, strlen(number));
     }
+    const char *rest = question->vars;
+    struct bytes variable;
+    struct bytes value;
+    while (rest != NULL && next_variable(&rest, &variable, &value)) {
+        request_word(request, "VAR", 3);
+        request_word(request, variable.at, variable.length);
+        request_word(request, value.at, value.length);
+    }
 }
 
 void question_begin_answer(const struct question *question, struct answer *answer)
@@ -249,6 +302,7 @@ void question_begin_answer(const struct question *question, struct answer *answe
         .operation = question->operation,
         .cost_micro = question->cost_micro,
         .config = question->config,
+        .is_named = question->is_named,
         .limits = question->limit,
         .list = question->list,
         .binding = -1,

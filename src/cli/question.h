@@ -57,6 +57,8 @@ struct question {
     struct limit_list list;              // where each stands in it
     struct weir_limit_config config;     // the first of them
     bool has_queue;                      // one of them is a queue
+    bool is_named;    // a name among them, whose numbers the server knows; `config` may be empty
+    const char *vars; // "user=ann,tenant=acme", for chains; NULL: none
     uint64_t cost_micro;
     uint64_t wait_ms;
     uint64_t block_ms;
@@ -78,6 +80,7 @@ struct question question_that_waits(const struct command *command);
 int question_read_option(struct question *question, int option, const char *value);
 int question_read_cost(struct question *question, const char *text);
 int question_read_wait(struct question *question, const char *text);
+int question_read_vars(struct question *question, const char *text);
 int question_read_words(struct question *question, int count, char **words);
 
 /* An answer that knows what was asked, and nothing else yet. */

@@ -79,7 +79,8 @@ static int read_command_line(struct run *run, int count, char **words)
         return usage_error(question->command, "say what to run after --");
     }
     code = question_read_words(question, plain_count, plain);
-    if (question->has_queue && question->wait_ms == 0) {
+    bool may_be_queue = question->is_named || question->has_queue;
+    if (may_be_queue && question->wait_ms == 0) {
         question->wait_ms = 1; // the least: a take that waits not at all is given a place for later
     }
     return code;

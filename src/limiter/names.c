@@ -126,6 +126,36 @@ struct name_found names_find(const struct names *names, const char *name, size_t
     return found;
 }
 
+enum weir_status names_resolve(const struct names *names, const char *text, size_t length,
+                               struct name_found *found, struct weir_error *error)
+{
+    *found = (struct name_found){NULL, NULL};
+    if (names == NULL || names->limit_count == 0 || !name_is_meant(text, length)) {
+        return WEIR_OK;
+    }
+    *found = names_find(names, text, length);
+    if (found->limit != NULL || found->chain != NULL) {
+        return WEIR_OK;
+    }
+    struct text word = {text, name_length(text, length)};
+    struct name_found first = names_find(names, word.at, word.length);
+    if (first.limit != NULL || first.chain != NULL) {
+        return fail(error, WEIR_E_SYNTAX, word.length,
+                    "a name stands alone: what %.*s means is said in the configuration",
+                    text_shown(word), word.at);
+    }
+    return fail(error, WEIR_E_SYNTAX, 0,
+                "'%.*s' is no kind of limit, and nothing in the configuration has this name",
+                text_shown(word), word.at);
+}
+
+void named_limit_pass(struct weir_decision *decision)
+{
+    decision->verdict = WEIR_ALLOWED;
+    decision->retry_after_ns = -1;
+    decision->delay_ns = 0;
+}
+
 void names_publish(struct names *names, const char *name, uint16_t entry)
 {
     size_t at = hash_bytes(name, strlen(name)) % NAMES_SLOT_COUNT;
@@ -451,7 +481,7 @@ size_t names_chain_count(const struct names *names)
     return names->chain_count;
 }
 
-const struct chain *names_chain(const struct names *names, size_t i)
+const struct named_chain *names_chain(const struct names *names, size_t i)
 {
     assert(i < names->chain_count);
     return names->chains[i];
@@ -485,7 +515,7 @@ static bool same_limit(const struct named_limit *a, const struct named_limit *b)
     return same;
 }
 
-static bool same_chain(const struct chain *a, const struct chain *b)
+static bool same_chain(const struct named_chain *a, const struct named_chain *b)
 {
     bool same = a->link_count == b->link_count;
     for (size_t i = 0; same && i < a->link_count; i++) {

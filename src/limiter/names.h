@@ -85,7 +85,7 @@ struct chain_link {
 };
 
 /* Several limits, decided together, all or nothing; each with a key of its own. */
-struct chain {
+struct named_chain {
     char name[NAME_BYTES_MAX + 1];
     struct chain_link links[CHAIN_LINK_COUNT_MAX];
     size_t link_count;
@@ -95,7 +95,7 @@ struct chain {
 /* What a name stands for: a limit, a chain, or neither. */
 struct name_found {
     const struct named_limit *limit;
-    const struct chain *chain;
+    const struct named_chain *chain;
 };
 
 /* Which requests a limit or chain is for, and what they cost. */
@@ -160,8 +160,19 @@ void names_bind(struct names *names, const struct weir_limiter *limiter);
 /* Whether a limit's text is meant as a name: it begins with a small letter, and not with a kind. */
 bool name_is_meant(const char *text, size_t length);
 
+/* Finds what a limit's text names.
+ *   WEIR_OK        *found; both NULL: it is a limit that is written out, right or wrong
+ *   WEIR_E_SYNTAX  it is meant as a name, and nothing has it
+ * `names` may be NULL: then everything is written out. */
+WEIR_MUST_USE enum weir_status names_resolve(const struct names *names, const char *text,
+                                             size_t length, struct name_found *found,
+                                             struct weir_error *error);
+
 /* Both NULL where nothing has this name. */
 struct name_found names_find(const struct names *names, const char *name, size_t length);
+
+/* A decision about a limit in shadow mode, as it is answered: allowed, and now. */
+void named_limit_pass(struct weir_decision *decision);
 
 /* The numbers that a limit has for this key. */
 const struct named_rule *named_limit_rule(const struct named_limit *limit, const void *key,
@@ -189,22 +200,25 @@ struct variables {
     } entries[VARIABLE_COUNT_MAX];
 };
 
+/* False if there are too many, or there is one of this name. */
+bool variables_add(struct variables *variables, struct text name, struct text value);
+
 /* Fills in the keys of a chain.
  *   key    the request's own; no bytes: it has none
- *   room   CHAIN_KEYS_BYTES_MAX bytes, of which *used were needed; a key that is one variable or one
- *          text needs none
+ *   room   of which *used were needed; a key that is one variable or one text needs none
  *   WEIR_E_SYNTAX  a variable is missing or has no bytes, or the same bucket would be there twice
  *   WEIR_E_RANGE   a key longer than WEIR_KEY_BYTES_MAX, or all than CHAIN_KEYS_BYTES_MAX */
-WEIR_MUST_USE enum weir_status chain_fill_in(const struct chain *chain, struct text key,
+WEIR_MUST_USE enum weir_status chain_fill_in(const struct named_chain *chain, struct text key,
                                              const struct variables *variables, char *room,
-                                             size_t *used, struct text keys[CHAIN_LINK_COUNT_MAX],
+                                             size_t room_bytes, size_t *used,
+                                             struct text keys[CHAIN_LINK_COUNT_MAX],
                                              struct weir_error *error);
 
 /* Walking through all of them, in the order in which they were added. */
 size_t names_limit_count(const struct names *names);
 const struct named_limit *names_limit(const struct names *names, size_t i);
 size_t names_chain_count(const struct names *names);
-const struct chain *names_chain(const struct names *names, size_t i);
+const struct named_chain *names_chain(const struct names *names, size_t i);
 size_t names_route_count(const struct names *names);
 const struct route *names_route_at(const struct names *names, size_t i);
 size_t names_override_count(const struct names *names);

@@ -22,7 +22,7 @@ enum weir_status names_add_chain(struct names *names, struct text name, struct w
     if (names->chain_count == NAMES_CHAIN_COUNT_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "there are more than %d chains", NAMES_CHAIN_COUNT_MAX);
     }
-    struct chain *made = calloc(1, sizeof *made);
+    struct named_chain *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory");
     }
@@ -134,7 +134,7 @@ enum weir_status names_add_link(struct names *names, const struct named_limit *l
                                 struct text key, struct weir_error *error)
 {
     assert(names->chain_count > 0);
-    struct chain *chain = names->chains[names->chain_count - 1];
+    struct named_chain *chain = names->chains[names->chain_count - 1];
     if (chain->link_count == CHAIN_LINK_COUNT_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "a chain has at most %d limits", CHAIN_LINK_COUNT_MAX);
     }
@@ -160,6 +160,20 @@ enum weir_status names_add_link(struct names *names, const struct named_limit *l
 
 /* ---- filling in ---- */
 
+bool variables_add(struct variables *variables, struct text name, struct text value)
+{
+    for (size_t i = 0; i < variables->count; i++) {
+        if (text_equals(variables->entries[i].name, name)) {
+            return false;
+        }
+    }
+    if (variables->count == VARIABLE_COUNT_MAX) {
+        return false;
+    }
+    variables->entries[variables->count++] = (struct variable){name, value};
+    return true;
+}
+
 /* `at` is NULL if there is none of this name. */
 static struct text find_value(const struct variables *variables, struct text key, struct text name)
 {
@@ -176,11 +190,11 @@ static struct text find_value(const struct variables *variables, struct text key
 
 /* What a request brings, and what is left of the room. */
 struct filling {
-    const struct chain *chain;
+    const struct named_chain *chain;
     struct text key;
     const struct variables *variables;
     char *room;
-    size_t used;
+    size_t room_bytes, used;
     struct weir_error *error;
 };
 
@@ -221,9 +235,9 @@ static enum weir_status fill_link(struct filling *filling, const struct chain_li
             *key = piece; // as it is
             return WEIR_OK;
         }
-        if (length > CHAIN_KEYS_BYTES_MAX - filling->used) {
-            return fail(filling->error, WEIR_E_RANGE, 0, "the keys of %s have more than %d bytes",
-                        filling->chain->name, CHAIN_KEYS_BYTES_MAX);
+        if (length > filling->room_bytes - filling->used) {
+            return fail(filling->error, WEIR_E_RANGE, 0, "the keys of %s have more than %zu bytes",
+                        filling->chain->name, filling->room_bytes);
         }
         memcpy(start + length - piece.length, piece.at, piece.length);
     }
@@ -248,11 +262,12 @@ static enum weir_status check_twice(const struct filling *filling, const struct 
     return WEIR_OK;
 }
 
-enum weir_status chain_fill_in(const struct chain *chain, struct text key,
-                               const struct variables *variables, char *room, size_t *used,
-                               struct text keys[CHAIN_LINK_COUNT_MAX], struct weir_error *error)
+enum weir_status chain_fill_in(const struct named_chain *chain, struct text key,
+                               const struct variables *variables, char *room, size_t room_bytes,
+                               size_t *used, struct text keys[CHAIN_LINK_COUNT_MAX],
+                               struct weir_error *error)
 {
-    struct filling filling = {chain, key, variables, room, 0, error};
+    struct filling filling = {chain, key, variables, room, room_bytes, 0, error};
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < chain->link_count && status == WEIR_OK; i++) {
         status = fill_link(&filling, &chain->links[i], &keys[i]);

@@ -26,7 +26,7 @@ struct text_block {
 struct names {
     struct named_limit *limits[NAMES_LIMIT_COUNT_MAX];
     size_t limit_count;
-    struct chain *chains[NAMES_CHAIN_COUNT_MAX];
+    struct named_chain *chains[NAMES_CHAIN_COUNT_MAX];
     size_t chain_count;
     struct route routes[NAMES_ROUTE_COUNT_MAX];
     size_t route_count;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "limiter/names.h"
 #include "limiter/rule_cache.h"
 #include "protocol/buffer.h"
 #include "protocol/bytes.h"
@@ -29,9 +30,10 @@ enum { VERDICT_COUNT = 5 }; // indexed by enum weir_verdict
 /* What one worker counts. Written by that worker alone, with relaxed stores; read by whoever
  * answers /metrics or INFO. Plain uint64_t: use counter_add(). */
 struct counters {
-    uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT]; // takes, can-takes, fills, refunds, shows
-    uint64_t requests[PROTOCOL_COUNT];                 // commands or HTTP requests, all kinds
-    uint64_t bad_requests[PROTOCOL_COUNT];             // answered with an error
+    /* Takes, can-takes, fills, refunds, shows under limits that were written out. */
+    uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT];
+    uint64_t requests[PROTOCOL_COUNT];     // commands or HTTP requests, all kinds
+    uint64_t bad_requests[PROTOCOL_COUNT]; // answered with an error
     uint64_t auth_failures[PROTOCOL_COUNT];
 };
 
@@ -41,6 +43,12 @@ static inline void counter_add(uint64_t *counter, uint64_t amount)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
                      __ATOMIC_RELAXED);
 }
+
+/* The same of one limit that has a name, by one worker. */
+struct name_counts {
+    uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT]; // as they were answered
+    uint64_t shadow_refusals[VERDICT_COUNT];           // that were answered "allowed"
+};
 
 /* An address, or an IPv4 one mapped into IPv6, and the length of its prefix in bits. */
 struct cidr {
@@ -101,6 +109,8 @@ struct service {
     const struct service_config *config;
     struct weir_limiter *limiter;
     struct rule_cache *rules;
+    const struct names *names;              // of the configuration; the same while an engine runs
+    struct name_counts *const *name_counts; // by the limit's index among them
     struct counters *counters;
     void *scratch[PROTOCOL_COUNT]; // one per protocol: its working memory, see scratch_bytes
     uint64_t now_ns;               // the reading of the store's clock of this wake-up

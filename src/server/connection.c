@@ -446,6 +446,7 @@ static void answer(struct worker *worker, struct connection *connection, struct 
                    bool is_more)
 {
     renew_test_clock(worker);
+    worker_follow(worker);
     size_t used = 0;
     worker->running = connection;
     enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
@@ -458,12 +459,14 @@ static void answer(struct worker *worker, struct connection *connection, struct 
 }
 
 void connection_resume(struct worker *worker, struct connection *connection,
-                       const struct weir_decision *decisions)
+                       struct edition *edition, const struct weir_decision *decisions)
 {
     assert(connection->waiting == NULL);
     renew_test_clock(worker);
+    editions_lend(worker, edition);
     enum engine_state state = connection->engine->resume(connection->session, &worker->service,
                                                          decisions, &worker->output);
+    editions_lend(worker, worker->edition);
     count_held(worker, connection, false);
     struct bytes rest = {connection->input, connection->input_len};
     connection->has_waited = true;

@@ -61,7 +61,7 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
 /* The take for which it waited is decided: answers, and goes on with what it asked behind that. May free
  * the connection. */
 void connection_resume(struct worker *worker, struct connection *connection,
-                       const struct weir_decision *decisions);
+                       struct edition *edition, const struct weir_decision *decisions);
 
 /* The turn of those that had more to do. True if some still have. */
 bool connection_run_again(struct worker *worker);

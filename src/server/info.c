@@ -110,7 +110,7 @@ static void write_stats(const struct server *server, struct buffer *output)
     write_number(output, "total_connections_received", accepted);
     write_number(output, "total_commands_processed", totals.counters.requests[PROTOCOL_RESP]);
     write_number(output, "total_http_requests", totals.counters.requests[PROTOCOL_HTTP]);
-    write_number(output, "total_decisions", totals_decisions(&totals));
+    write_number(output, "total_decisions", totals_decisions(server, &totals));
     write_number(output, "total_net_input_bytes", totals.stats.received_bytes);
     write_number(output, "total_net_output_bytes", totals.stats.sent_bytes);
     write_number(output, "rejected_connections", rejected);

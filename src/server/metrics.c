@@ -55,24 +55,67 @@ static void write_by_protocol(struct buffer *output, const char *name, const cha
     write_by(output, name, "protocol", PROTOCOL_COUNT, PROTOCOLS, values);
 }
 
-static void write_decisions(struct buffer *output, const struct counters *counters)
-{
-    static const enum weir_verdict verdicts[] = {
+static const enum weir_verdict VERDICTS[] = {
 #define WEIR_VERDICT_ENTRY(name, value, word) name,
-        WEIR_VERDICT_MAP(WEIR_VERDICT_ENTRY)
+    WEIR_VERDICT_MAP(WEIR_VERDICT_ENTRY)
 #undef WEIR_VERDICT_ENTRY
-    };
-    write_head(output, "weir_decisions_total", "counter",
-               "Decisions: takes, can-takes, fills, refunds and shows.");
+};
+enum { VERDICTS_COUNT = sizeof VERDICTS / sizeof VERDICTS[0] };
+
+static void write_decisions_of(struct buffer *output, const char *limit,
+                               uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT])
+{
     for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
-        for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
+        for (size_t i = 0; i < VERDICTS_COUNT; i++) {
             buffer_printf(output,
-                          "weir_decisions_total{limit=\"inline\",protocol=\"%s\",verdict=\"%s\"} "
+                          "weir_decisions_total{limit=\"%s\",protocol=\"%s\",verdict=\"%s\"} "
                           "%" PRIu64 "\n",
-                          PROTOCOLS[protocol], weir_verdict_word(verdicts[i]),
-                          counters->decisions[protocol][verdicts[i]]);
+                          limit, PROTOCOLS[protocol], weir_verdict_word(VERDICTS[i]),
+                          decisions[protocol][VERDICTS[i]]);
         }
     }
+}
+
+static void write_shadow_refusals(struct buffer *output, const struct name_total *total)
+{
+    for (size_t i = 0; i < VERDICTS_COUNT; i++) {
+        if (VERDICTS[i] != WEIR_ALLOWED) {
+            buffer_printf(output,
+                          "weir_shadow_refusals_total{limit=\"%s\",verdict=\"%s\"} %" PRIu64 "\n",
+                          total->name, weir_verdict_word(VERDICTS[i]),
+                          total->counts.shadow_refusals[VERDICTS[i]]);
+        }
+    }
+}
+
+static void write_decisions(struct buffer *output, const struct server *server,
+                            struct counters *counters)
+{
+    struct name_total *names = calloc(NAMES_LIMIT_COUNT_MAX, sizeof *names);
+    size_t name_count = names != NULL ? editions_totals(server, names) : 0; // or one scrape without
+    write_head(output, "weir_decisions_total", "counter",
+               "Decisions by limit: takes, can-takes, fills, refunds and shows.");
+    write_decisions_of(output, "inline", counters->decisions);
+    for (size_t i = 0; i < name_count; i++) {
+        write_decisions_of(output, names[i].name, names[i].counts.decisions);
+    }
+    write_head(output, "weir_shadow_refusals_total", "counter",
+               "What limits in shadow mode would have refused.");
+    for (size_t i = 0; i < name_count; i++) {
+        write_shadow_refusals(output, &names[i]);
+    }
+    free(names);
+}
+
+static void write_configuration(struct buffer *output, const struct server *server)
+{
+    write_one(output, "weir_configuration_edition", "gauge",
+              "The configuration in use: 1 since the start, one more with each reload.",
+              /* Relaxed: a statistic. */
+              atomic_load_explicit(&server->edition_number, memory_order_relaxed));
+    write_one(output, "weir_reload_failures_total", "counter",
+              "Reloads that changed nothing, because the configuration was wrong.",
+              editions_failed_count(server));
 }
 
 static void write_requests(struct buffer *output, const struct counters *counters)
@@ -237,7 +280,8 @@ void metrics_write(const struct server *server, struct buffer *output)
     totals_read(server, &totals);
     write_head(output, "weir_build_info", "gauge", "Which weir this is.");
     buffer_printf(output, "weir_build_info{version=\"%s\"} 1\n", WEIR_VERSION);
-    write_decisions(output, &totals.counters);
+    write_decisions(output, server, &totals.counters);
+    write_configuration(output, server);
     write_requests(output, &totals.counters);
     write_connections(output, server, &totals);
     write_turns(output, server, &totals);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "core/quantity.h"
 #include "core/time_units.h"
 #include "limiter/store_url.h"
@@ -19,6 +20,7 @@ enum {
     OPTION_HTTP,
     OPTION_UNIX_MODE,
     OPTION_PASSWORD_FILE,
+    OPTION_CONFIG,
     OPTION_STORE,
     OPTION_MEMORY,
     OPTION_THREADS,
@@ -47,6 +49,7 @@ static const struct option LONG_OPTIONS[] = {
     {"http", required_argument, NULL, OPTION_HTTP},
     {"unix-mode", required_argument, NULL, OPTION_UNIX_MODE},
     {"password-file", required_argument, NULL, OPTION_PASSWORD_FILE},
+    {"config", required_argument, NULL, OPTION_CONFIG},
     {"store", required_argument, NULL, OPTION_STORE},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"threads", required_argument, NULL, OPTION_THREADS},
@@ -198,6 +201,15 @@ static const char *set_password_file(struct options *options, const char *text)
     return text[0] == '\0' ? "the name of a file" : NULL;
 }
 
+static const char *set_config(struct options *options, const char *text)
+{
+    options->config = text;
+    if (strlen(text) >= CONFIG_PATH_BYTES_MAX) {
+        return "a path of less than 4096 bytes";
+    }
+    return text[0] == '\0' ? "the name of a file" : NULL;
+}
+
 static const char *set_store(struct options *options, const char *text)
 {
     struct store_url url;
@@ -264,6 +276,7 @@ static const char *apply(struct options *options, int option, const char *text)
     case OPTION_UNIX_MODE:
         return quantity_parse_mode(text, &options->unix_mode) ? NULL : "octal, at most 0777: 0660";
     case OPTION_PASSWORD_FILE: return set_password_file(options, text);
+    case OPTION_CONFIG: return set_config(options, text);
     case OPTION_STORE: return set_store(options, text);
     case OPTION_HEADERS: return set_headers(options, text);
     case OPTION_REFUSED_STATUS: return set_refused_status(options, text);

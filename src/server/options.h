@@ -36,6 +36,7 @@ struct options {
     bool test_clock;
 
     uint64_t thread_count; // 0: as many as processors
+    const char *config;    // a file, of argv; NULL: the one that is found
     const char *store;     // a URL, of argv or the environment; NULL: memory:
     uint64_t memory_bytes; // 0: what the store has unless said
     struct weir_error store_error;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/time_units.h"
+#include "server/editions.h"
 #include "server/process.h"
 #include "server/startup.h"
 #include "server/systemd.h"
@@ -85,8 +86,7 @@ static void run_until_drained(struct server *server, int signal_fd)
     while (ended_count < server->worker_count) {
         int signal_number = wait_for_something(server, signal_fd, &ended_count);
         if (signal_number == SIGHUP) {
-            LOG(&server->log, LOG_INFO, "reload",
-                log_text("note", "there is no configuration to reload"));
+            editions_reload(server);
         } else if (signal_number != 0 && is_draining) {
             LOG(&server->log, LOG_WARN, "killed", log_text("signal", strsignal(signal_number)));
             _exit(EXIT_FAILED);
@@ -213,7 +213,7 @@ static int serve(struct server *server)
         return result;
     }
     choose_connections_max(server, fd_limit);
-    if (!open_limiter(server)) {
+    if (!open_limiter(server) || !editions_open(server)) {
         return EXIT_FAILED;
     }
     if (signal_fd < 0 || server->ended_fd < 0 || !open_address_table(server)
@@ -254,6 +254,7 @@ int server_main(int argc, char **argv)
     case OPTIONS_RUN:
         exit_code = serve(server);
         close_listeners(server);
+        editions_close(server);
         weir_limiter_close(server->limiter);
         address_table_close(server->addresses);
         password_fini(&server->password);

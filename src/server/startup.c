@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/editions.h"
 #include "server/systemd.h"
 #include "weir/version.h"
 
@@ -272,6 +273,9 @@ static void print_banner(const struct server *server, const char *example)
     (void)fprintf(stderr, "  store  %s, %" PRIu64 " MiB%s\n", store_url(server),
                   stats.memory_bytes >> 20,
                   server->is_stored ? "" : "; all buckets are forgotten at exit");
+    if (editions_path(server)[0] != '\0') {
+        (void)fprintf(stderr, "  names  %s\n", editions_path(server));
+    }
     if (server->options.test_clock) {
         (void)fprintf(stderr, "  time   stands at 0 until WEIR.CLOCK moves it\n");
     }
@@ -300,6 +304,9 @@ void startup_announce(struct server *server)
         log_number("bytes", stats.memory_bytes),
         log_text("note", server->is_stored ? "buckets stay when this process ends"
                                            : "all buckets are forgotten at exit"));
+    if (editions_path(server)[0] != '\0') {
+        LOG(&server->log, LOG_INFO, "configuration", log_text("file", editions_path(server)));
+    }
     LOG(&server->log, LOG_INFO, "ready", log_text("version", WEIR_VERSION),
         log_number("pid", (uint64_t)getpid()), log_number("threads", server->worker_count),
         log_number("max_connections", server->connections_max),

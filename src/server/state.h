@@ -4,6 +4,7 @@
  * but for the words named here:
  *
  * Shared word         Written by                 Order     Pairs with
+ * edition_number      the main thread            release   acquire in worker_follow(), see editions.h
  * is_draining         the main thread            release   acquire in server_is_draining()
  * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
  * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound
@@ -34,6 +35,7 @@ enum {
     LISTENER_COUNT_MAX = 64
 };
 
+struct editions;
 struct worker;
 
 struct server {
@@ -47,11 +49,13 @@ struct server {
     size_t listener_count;
     struct worker **workers;
     size_t worker_count;
+    struct editions *editions; // of the configuration
     uint64_t connections_max;
     uint64_t started_ns;     // weir_clock_now_ns()
     int64_t started_wall_s;  // since 1970
     uint64_t drain_until_ns; // set before is_draining
 
+    _Atomic uint64_t edition_number;
     _Atomic bool is_draining;
     _Atomic uint64_t connection_count;
     _Atomic uint64_t buffers_bytes;

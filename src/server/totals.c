@@ -2,6 +2,7 @@
 #include "server/totals.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 /* Both structs are nothing but counters, so they are added up as arrays of them. */
 _Static_assert(sizeof(struct counters) % sizeof(uint64_t) == 0, "counters only");
@@ -32,13 +33,25 @@ uint64_t totals_connections(const struct totals *totals, int protocol)
     return accepted > ended ? accepted - ended : 0; // read while they change
 }
 
-uint64_t totals_decisions(const struct totals *totals)
+static uint64_t sum_decisions(uint64_t decisions[PROTOCOL_COUNT][VERDICT_COUNT])
 {
     uint64_t sum = 0;
     for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
         for (int verdict = 0; verdict < VERDICT_COUNT; verdict++) {
-            sum += totals->counters.decisions[protocol][verdict];
+            sum += decisions[protocol][verdict];
         }
     }
+    return sum;
+}
+
+uint64_t totals_decisions(const struct server *server, struct totals *totals)
+{
+    uint64_t sum = sum_decisions(totals->counters.decisions);
+    struct name_total *names = calloc(NAMES_LIMIT_COUNT_MAX, sizeof *names);
+    size_t name_count = names != NULL ? editions_totals(server, names) : 0;
+    for (size_t i = 0; i < name_count; i++) {
+        sum += sum_decisions(names[i].counts.decisions);
+    }
+    free(names);
     return sum;
 }

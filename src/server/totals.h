@@ -18,7 +18,7 @@ void totals_read(const struct server *server, struct totals *totals);
 /* Connections of this protocol that are open. */
 uint64_t totals_connections(const struct totals *totals, int protocol);
 
-/* Over all protocols and verdicts. */
-uint64_t totals_decisions(const struct totals *totals);
+/* Over all protocols and verdicts, and limits: those with names, too. Thread-safe. */
+uint64_t totals_decisions(const struct server *server, struct totals *totals);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/time_units.h"
 #include "limiter/limiter_state.h"
 #include "server/connection.h"
+#include "server/editions.h"
 #include "server/worker.h"
 #include "weir/clock.h"
 
@@ -193,6 +194,12 @@ static struct waiting *take_answered(struct worker *worker)
     return first;
 }
 
+static void waiting_close(struct waiting *waiting)
+{
+    editions_drop(waiting->worker, waiting->edition);
+    free(waiting);
+}
+
 static void bring(struct worker *worker, struct waiting *waiting)
 {
     struct connection *connection = waiting->connection;
@@ -202,9 +209,9 @@ static void bring(struct worker *worker, struct waiting *waiting)
             histogram_record(worker->agenda.waits, worker->service.now_ns - waiting->joined_ns);
         }
         connection->waiting = NULL;
-        connection_resume(worker, connection, waiting->decisions);
+        connection_resume(worker, connection, waiting->edition, waiting->decisions);
     }
-    free(waiting);
+    waiting_close(waiting);
 }
 
 void waiting_deliver(struct worker *worker)
@@ -244,12 +251,13 @@ bool waiting_begin(struct worker *worker, struct connection *connection,
     *waiting = (struct waiting){.waiter.ops = &OPS,
                                 .worker = worker,
                                 .connection = connection,
+                                .edition = editions_hold(worker),
                                 .joined_ns = worker->service.now_ns,
                                 .count = count};
     lines_answer_failed(requests, count, waiting->decisions);
     if (!lines_join(lines_of(worker), &waiting->waiter, requests, count, wait_ns,
                     worker->service.now_ns, decisions)) {
-        free(waiting);
+        waiting_close(waiting);
         return false;
     }
     connection->waiting = waiting;
@@ -276,7 +284,7 @@ void waiting_end(struct worker *worker, struct connection *connection)
     connection->waiting = NULL;
     waiting->connection = NULL;
     if (withdraw(worker, waiting)) {
-        free(waiting);
+        waiting_close(waiting);
     } // otherwise it is on the list of the answered, and freed there
 }
 
@@ -306,7 +314,7 @@ void agenda_close(struct agenda *agenda)
     while (agenda->answered_first != NULL) { // answered when this worker had ended
         struct waiting *waiting = agenda->answered_first;
         agenda->answered_first = waiting->next_answered;
-        free(waiting);
+        waiting_close(waiting);
     }
     if (agenda->timer_fd >= 0) {
         (void)close(agenda->timer_fd);

@@ -34,6 +34,7 @@ struct waiting {
     struct wheel_entry timer;
     struct worker *worker;
     struct connection *connection;
+    struct edition *edition; // under which it came
     struct waiting *next_answered;
     uint64_t joined_ns;
     size_t count;                     // how many limits it asked for together

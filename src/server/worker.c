@@ -241,6 +241,7 @@ static void handle_event(struct worker *worker, struct source *source, bool is_h
             assert(errno == EAGAIN);
         }
         take_handovers(worker);
+        worker_follow(worker);
         break;
     case SOURCE_TIMER: waiting_run(worker); break;
     }
@@ -362,6 +363,7 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     service->limiter = server->limiter;
     service->counters = &worker->counters;
     service->rules = rule_cache_open(server->limiter);
+    editions_follow(worker);
 
     worker->input = malloc(GATHER_BYTES + READ_BYTES);
     worker->turns = calloc(1, sizeof *worker->turns);
@@ -417,6 +419,7 @@ void worker_close(struct worker *worker)
     if (worker->service.rules != NULL) {
         rule_cache_close(worker->service.rules);
     }
+    editions_leave(worker);
     agenda_close(&worker->agenda);
     buffer_fini(&worker->output);
     free(worker->input);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "protocol/engine.h"
+#include "server/editions.h"
 #include "server/poller.h"
 #include "server/state.h"
 #include "server/waiting.h"
@@ -100,6 +101,8 @@ enum { HANDOVER_COUNT_MAX = 64 }; // waiting at once; beyond that the acceptor k
 struct worker {
     struct service service; // first: what engines get leads back here
     struct server *server;
+    struct edition *edition; // that its engines are lent
+    uint64_t edition_number;
     size_t index;
     pthread_t thread;
     struct poller poller;
@@ -142,6 +145,16 @@ void worker_wake(struct worker *worker);
 
 /* Releases everything; its thread has ended or never ran. */
 void worker_close(struct worker *worker);
+
+/* Turns to the configuration that is in use now. Before an engine is fed, never while it is. */
+static inline void worker_follow(struct worker *worker)
+{
+    /* Pairs with the release in editions.c: what was answered under a new edition came after it. */
+    uint64_t number = atomic_load_explicit(&worker->server->edition_number, memory_order_acquire);
+    if (number != worker->edition_number) {
+        editions_follow(worker);
+    }
+}
 
 /* Reads the clocks for this turn, or anew within a long one. For worker.c and service.c. */
 void worker_renew_clock(struct worker *worker);

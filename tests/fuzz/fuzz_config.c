@@ -39,14 +39,14 @@ static void require_chains(const struct names *names)
     static char room[CHAIN_KEYS_BYTES_MAX];
     static const struct text KEY = {"key", 3};
     for (size_t i = 0; i < names_chain_count(names); i++) {
-        const struct chain *chain = names_chain(names, i);
+        const struct named_chain *chain = names_chain(names, i);
         const struct variables none = {0};
         struct text keys[CHAIN_LINK_COUNT_MAX];
         struct weir_error error;
         size_t used = 0;
         require(chain->link_count >= 1 && chain->link_count <= CHAIN_LINK_COUNT_MAX);
         require(names_find(names, chain->name, strlen(chain->name)).chain == chain);
-        if (chain_fill_in(chain, KEY, &none, room, &used, keys, &error) != WEIR_OK) {
+        if (chain_fill_in(chain, KEY, &none, room, sizeof room, &used, keys, &error) != WEIR_OK) {
             require(error.message[0] != '\0');
         }
         require(used <= sizeof room);

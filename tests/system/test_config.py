@@ -1,13 +1,18 @@
 """Configurations: `weir check-config`, and a server that reads one."""
 
+import http.client
 import json
 import os
 import re
+import signal
 import subprocess
+import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
-from weirserver import weir_binary
+from weirserver import RespError, WeirServer, wait_until, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "weir.yaml"
@@ -93,3 +98,472 @@ def test_every_yaml_of_the_page_is_good(tmp_path):
     done = check_config(path)
     assert done.stderr == ""
     assert len(blocks) == 3
+
+
+# ---- a server that reads one ----
+
+
+class Configured(WeirServer):
+    """A server on the test clock, with a configuration that can be written anew."""
+
+    def __init__(self, path, text, *arguments, **options):
+        self.path = path
+        self.path.write_text(text)
+        super().__init__("--config", path, *arguments, **options)
+
+    def reload(self, text, expected=" reload "):
+        """Writes another configuration, has it read, and returns the line of the log."""
+        self.path.write_text(text)
+        return self.reload_again(expected)
+
+    def reload_again(self, expected=" reload "):
+        before = len(self.lines)
+        self.signal(signal.SIGHUP)
+        return wait_until(
+            lambda: next((line for line in self.lines[before:] if expected in line), None),
+            f"{expected!r} in the log:\n{self.log}",
+        )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "weir.yaml"
+
+
+def ask(server, endpoint, **question):
+    """POST /v1/...: the status and the answer."""
+    request = urllib.request.Request(
+        f"{server.http_url}/v1/{endpoint}", json.dumps(question).encode(),
+        {"Content-Type": "application/json"},
+    )
+    return fetch(request)
+
+
+def fetch(request):
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.loads(answer.read() or "null"), answer.headers
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, json.loads(refusal.read()), refusal.headers
+
+
+def metric(server, name, **labels):
+    with urllib.request.urlopen(f"{server.http_url}/metrics") as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith(name) and all(f'{k}="{v}"' in line for k, v in labels.items()):
+                return float(line.rsplit(" ", 1)[1])
+    return None
+
+
+API = """
+limits:
+  api:
+    limit: 2/s
+    overrides:
+      tenant:acme: 4/s
+      tenant:gold-*: 3/s
+  work: queue 1/s capacity=2
+"""
+
+
+def test_a_name_is_a_limit_everywhere(path):
+    with Configured(path, API, "--test-clock") as server:
+        assert server.command("WEIR.TAKE", "ann", "api")[:3] == [0, 2, 1]
+        status, answer, headers = ask(server, "take", key="ann", limit="api")
+        assert (status, answer["remaining"]) == (200, 0)
+        assert headers["RateLimit-Policy"] == '"api";q=2;w=1'
+        status, answer, _ = fetch(f"{server.http_url}/v1/check?key=ann&limit=api")
+        assert (status, answer["violated-policies"]) == (429, ["api"])
+        assert answer["detail"] == "api is limited to 2 per 1 s"
+        assert server.command("WEIR.SHOW", "ann", "api")[-1] == "2"
+        assert server.command("WEIR.REFUND", "ann", "api")[2] == 1
+        assert server.command("WEIR.FILL", "ann", "api", "COST", "5")[6:] == ["4", 1]
+        assert server.command("WEIR.RESET", "ann", "api") == 1
+        assert server.command("WEIR.TAKE", "ann", "work")[5] == 1_000_000_000
+
+
+def test_a_name_has_buckets_of_its_own(path):
+    with Configured(path, API, "--test-clock") as server:
+        server.command("WEIR.TAKE", "ann", "api")
+        assert server.command("WEIR.SHOW", "ann", "2/s")[-1] == "0"
+
+
+def test_overrides_are_for_their_keys(path):
+    with Configured(path, API, "--test-clock") as server:
+        keys = ["ann", "tenant:acme", "tenant:gold-x", "tenant:acme", "ann"]
+        capacities = [server.command("WEIR.TAKE", key, "api")[1] for key in keys]
+        assert capacities == [2, 4, 3, 4, 2]
+        in_one = server.client().pipeline([("WEIR.TAKE", key, "api") for key in keys])
+        assert [reply[1] for reply in in_one] == [2, 4, 3, 4, 2]
+        status, answer, headers = ask(server, "take", key="tenant:gold-y", limit="api", cost=4)
+        assert status == 422
+        assert headers["RateLimit-Policy"] == '"api";q=3;w=1'
+
+
+def test_a_name_that_nobody_has(path):
+    with Configured(path, API, "--test-clock") as server:
+        for text, why in (("apo", "'apo' is no kind of limit, and nothing in the configuration"),
+                          ("api capacity=5", "invalid limit at byte 3: a name stands alone")):
+            with pytest.raises(RespError, match=why):
+                server.command("WEIR.TAKE", "ann", text)
+            status, answer, _ = ask(server, "take", key="ann", limit=text)
+            assert status == 400
+        assert metric(server, "weir_decisions_total", limit="api", verdict="allowed") == 0
+
+
+def test_the_command_line_asks_for_a_name(path):
+    with Configured(path, API, "--test-clock") as server:
+        done = subprocess.run(
+            [weir_binary(), "take", "tenant:acme", "api", "--server", f"127.0.0.1:{server.resp_port}"],
+            capture_output=True, text=True,
+        )
+        assert (done.returncode, done.stdout) == (0, "allowed: 3 of 4 remain, empty in 250 ms\n")
+    done = subprocess.run([weir_binary(), "take", "ann", "api", "--store", f"file:{path}.weir"],
+                          capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "names are a server's" in done.stderr
+
+
+def test_a_shadow_refuses_nothing_and_counts(path):
+    text = "limits: {api: {limit: 1/s, shadow: true}, slow: {limit: queue 1/s capacity=1, shadow: true}}"
+    with Configured(path, text, "--test-clock") as server:
+        assert server.command("WEIR.TAKE", "ann", "api") == [0, 1, 0, -1, 1_000_000_000, 0]
+        assert server.command("WEIR.TAKE", "ann", "api") == [0, 1, 0, -1, 1_000_000_000, 0]
+        assert server.command("WEIR.TAKE", "ann", "api", "COST", "5")[0] == 0
+        assert server.command("WEIR.TAKE", "ann", "api", "WAIT", "5000")[0] == 0  # at once
+        assert ask(server, "can_take", key="ann", limit="api")[0] == 200
+        assert fetch(f"{server.http_url}/v1/check?key=ann&limit=api")[0] == 200
+        assert server.command("WEIR.TAKE", "ann", "slow")[5] == 0  # nobody is held up
+        shadow = "weir_shadow_refusals_total"
+        assert metric(server, shadow, limit="api", verdict="limited") == 4
+        assert metric(server, shadow, limit="api", verdict="never") == 1
+        assert metric(server, "weir_decisions_total", limit="api", protocol="resp", verdict="allowed") == 4
+        assert metric(server, "weir_decisions_total", limit="api", protocol="http", verdict="allowed") == 2
+
+
+def test_decisions_are_counted_by_name(path):
+    with Configured(path, API, "--test-clock") as server:
+        for _ in range(3):
+            server.command("WEIR.TAKE", "ann", "api")
+        server.command("WEIR.TAKE", "ann", "5/s")
+        total = "weir_decisions_total"
+        assert metric(server, total, limit="api", protocol="resp", verdict="allowed") == 2
+        assert metric(server, total, limit="api", protocol="resp", verdict="limited") == 1
+        assert metric(server, total, limit="inline", protocol="resp", verdict="allowed") == 1
+        assert "total_decisions:4\r\n" in server.command("INFO", "stats")
+        server.reload(API.replace("2/s", "9/s"))
+        assert metric(server, total, limit="api", protocol="resp", verdict="allowed") == 2
+        server.reload("limits: {other: 1/s}")
+        assert metric(server, total, limit="api") is None
+        assert metric(server, total, limit="other", protocol="resp", verdict="allowed") == 0
+
+
+# ---- reloading ----
+
+
+def test_kept_buckets_and_those_that_start_empty(path):
+    text = "limits: {kept: 10/min, fresh: {limit: 10/min, on_change: reset}}"
+    with Configured(path, text, "--test-clock") as server:
+        for name in ("kept", "fresh"):
+            server.command("WEIR.TAKE", "ann", name, "COST", "10")
+        line = server.reload(text.replace("10/min", "20/min"))
+        assert "limits=2 chains=0 routes=0 added=0 changed=2 removed=0 routes_changed=no" in line
+        # What took a minute to drain still does, at the new rate: 20 units of 20.
+        assert server.command("WEIR.SHOW", "ann", "kept")[1:5] == [20, 0, -1, 60_000_000_000]
+        assert server.command("WEIR.SHOW", "ann", "fresh")[1:5] == [20, 20, -1, 0]
+        server.reload(text)
+        assert server.command("WEIR.SHOW", "ann", "kept")[-1] == "10"
+        assert server.command("WEIR.SHOW", "ann", "fresh")[-1] == "10"  # it has not drained
+
+
+@pytest.mark.parametrize("kind", ["bucket", "queue", "stepped", "fixed", "sliding"])
+def test_any_kind_may_change_its_numbers(path, kind):
+    with Configured(path, f"limits: {{api: {kind} 10/min}}", "--test-clock") as server:
+        for count in ("7/s", "1000/h", "3/7min", "10/min"):
+            for _ in range(4):
+                server.command("WEIR.TAKE", "ann", "api")
+            server.reload(f"limits: {{api: {kind} {count}}}")
+            reply = server.command("WEIR.SHOW", "ann", "api")
+            assert 0 <= reply[2] <= reply[1]
+            # A fraction of the old rate may count as one nanosecond of the new one.
+            server.command("WEIR.CLOCK", "ADVANCE", 10_800_000_000_000)
+            assert server.command("WEIR.TAKE", "ann", "api")[0] == 0
+
+
+def test_a_bad_file_changes_nothing_and_says_why(path):
+    with Configured(path, API, "--test-clock") as server:
+        for text, where in (("limits:\n  api: 5/x\n", 'line=2 column=10 why="the limit: unknown unit'),
+                            ("limit:\n", "line=1 column=1 why=\"unknown field 'limit'"),
+                            ("limits: [\n", "line=2 column=1 why=\"this is no YAML")):
+            line = server.reload(text, "reload_failed")
+            assert f"error reload_failed file={path} {where}" in line
+            assert server.command("WEIR.TAKE", "ann", "api", "COST", "0")[1] == 2
+        path.unlink()
+        assert "No such file" in server.reload_again("reload_failed")
+        assert server.command("WEIR.TAKE", "ann", "api", "COST", "0")[1] == 2
+        assert metric(server, "weir_reload_failures_total") == 4
+        assert metric(server, "weir_configuration_edition") == 1
+        server.reload(API)
+        assert metric(server, "weir_configuration_edition") == 2
+
+
+def test_a_server_does_not_start_with_a_bad_file(path):
+    with pytest.raises(RuntimeError, match=f"exited 3(.|\n)*{path}:1:1: unknown field 'limit'"):
+        Configured(path, "limit: {}\n").start()
+    path.unlink()
+    with pytest.raises(RuntimeError, match="exited 3(.|\n)*No such file"):
+        WeirServer("--config", path).start()
+
+
+def test_a_configuration_is_found(tmp_path):
+    (tmp_path / "weir").mkdir()
+    path = tmp_path / "weir" / "weir.yaml"
+    path.write_text("limits: {api: 2/s}\n")
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    with WeirServer(environment=environment) as server:
+        assert f"configuration file={path}" in server.log
+        assert server.command("WEIR.TAKE", "ann", "api")[1] == 2
+        path.unlink()
+        if not Path("/etc/weir/weir.yaml").exists():
+            server.signal(signal.SIGHUP)
+            server.wait_for_log("reload_failed")
+            assert server.command("WEIR.TAKE", "ann", "api")[1] == 2
+    path.write_text("limits: {api: 2/s}\n")
+    with WeirServer("--config", "off", environment=environment) as server:
+        with pytest.raises(RespError, match="unknown kind 'api'"):
+            server.command("WEIR.TAKE", "ann", "api")
+
+
+def test_who_stands_in_line_ends_under_what_he_came_for(path):
+    text = "limits: {slow: 1/min}"
+    with Configured(path, text, "--test-clock") as server:
+        server.command("WEIR.TAKE", "ann", "slow")
+        client = server.client()
+        client.send("WEIR.TAKE", "ann", "slow", "WAIT", 90_000)
+        connection = http.client.HTTPConnection("127.0.0.1", server.http_port)
+        wait_until(lambda: metric(server, "weir_waiting") == 1)
+        connection.request("GET", "/v1/check?key=ann&limit=slow&wait_ms=180000")
+        wait_until(lambda: metric(server, "weir_waiting") == 2)
+        server.reload("limits: {other: 1/s}")
+        server.command("WEIR.CLOCK", "ADVANCE", 120_000_000_000)
+        assert client.read_reply()[:2] == [0, 1]
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["RateLimit-Policy"]) == (200, '"slow";q=1;w=60')
+        with pytest.raises(RespError, match="'slow' is no kind"):
+            client.command("WEIR.TAKE", "ann", "slow")
+
+
+def test_a_reload_under_load(path):
+    """Both names always have the numbers of one file; and whoever has seen a newer one sees no older."""
+
+    def config(i):
+        return f"limits: {{first: {1000 + i}/s, second: {1000 + i}/s}}\n"
+
+    rounds = 20
+    with Configured(path, config(0), "--threads", "3") as server:
+        newest = [1000]
+        stop = threading.Event()
+        problems = []
+
+        def hammer():
+            client = server.client()
+            while not stop.is_set() and not problems:
+                known = newest[0]
+                replies = client.pipeline([("WEIR.TAKE", "k", name, "COST", "0")
+                                           for name in ("first", "second")] * 20)
+                capacities = [reply[1] for reply in replies]
+                if len(set(capacities)) != 1 or capacities[0] < known:
+                    problems.append((known, capacities))
+                newest[0] = max(newest[0], capacities[0])
+
+        threads = [threading.Thread(target=hammer) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for i in range(1, rounds + 1):
+            server.reload(config(i))
+            wait_until(lambda i=i: newest[0] == 1000 + i or problems)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not problems
+        # Nothing that was counted is lost on the way.
+        asked = sum(metric(server, "weir_decisions_total", limit=name, protocol="resp", verdict="allowed")
+                    for name in ("first", "second"))
+        assert asked == metric(server, "weir_requests_total", protocol="resp")
+
+
+# ---- lists and chains ----
+
+
+CHAIN = """
+limits:
+  user: 2/s
+  tenant: {limit: 3/s, overrides: {acme: 100/s, gold-*: 50/s}}
+  everyone: 1000/s
+  trial: {limit: 1/s, shadow: true}
+chains:
+  request:
+    - {limit: user, key: "user:{user}"}
+    - {limit: tenant, key: "{tenant}"}
+    - {limit: everyone, key: everyone}
+  tried: [user, trial]
+  single: [user]
+"""
+
+
+def test_names_stand_in_lists(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        reply = server.command("WEIR.TAKE", "ann", "user, 5/s, everyone")
+        assert reply[:3] + reply[6:] == [0, 2, 1, -1, [2, 1, 500_000_000], [5, 4, 200_000_000],
+                                         [1000, 999, 1_000_000]]
+        reply = server.command("WEIR.TAKEALL", "2", "acme", "tenant", "bob", "user")
+        assert [limit[0] for limit in reply[7:]] == [100, 2]
+        status, answer, headers = ask(server, "take", key="gold-x", limit=["tenant", "7/s"])
+        assert [limit["capacity"] for limit in answer["limits"]] == [50, 7]
+        assert headers["RateLimit-Policy"] == '"tenant";q=50;w=1, "7/s";q=7;w=1'
+        done = subprocess.run(
+            [weir_binary(), "take", "ann", "user,", "5/s", "--server", f"127.0.0.1:{server.resp_port}"],
+            capture_output=True, text=True,
+        )
+        assert (done.returncode, done.stdout[:8]) == (0, "allowed:")
+        for text, why in (("user, user", "limit 2 is limit 1 again"), ("user, nobody", "limit 2 of 2"),
+                          ("request, request", "limit 2 of 2: {user} is missing|limit 1 of 2"),
+                          ("user, 5/x", "limit 2 of 2: unknown unit")):
+            with pytest.raises(RespError, match=why):
+                server.command("WEIR.TAKE", "ann", text)
+        assert server.command("WEIR.SHOW", "ann", "user")[-1] == "2"
+
+
+def test_a_chain_is_all_or_nothing(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        variables = ("VAR", "user", "ann", "VAR", "tenant", "acme", "VAR", "plan", "any")
+        reply = server.command("WEIR.TAKE", "unused", "request", *variables)
+        assert reply[:3] + reply[6:] == [0, 2, 1, -1, [2, 1, 500_000_000], [100, 99, 10_000_000],
+                                         [1000, 999, 1_000_000]]
+        assert server.command("WEIR.TAKE", "x", "request", "COST", "1", *variables)[:1] == [0]
+        reply = server.command("WEIR.TAKE", "x", "request", *variables)
+        assert (reply[0], reply[6]) == (1, 0)  # the user's limit decides
+        assert server.command("WEIR.SHOW", "acme", "tenant")[-1] == "2"  # and nobody is charged
+        status, answer, _ = ask(server, "take", limit="request",
+                                vars={"user": "bob", "tenant": "small"}, cost=3)
+        assert (status, answer["violated-policies"], answer["detail"]) == (
+            422, ["user"], "a cost of 3 is more than user ever holds")
+        status, answer, headers = fetch(
+            f"{server.http_url}/v1/check?limit=request&var.user=ann&var.tenant=acme")
+        assert (status, answer["binding"]) == (429, 0)
+        assert server.command("WEIR.CANTAKE", "x", "request", "VAR", "user", "bob", "VAR", "tenant",
+                              "acme")[0] == 0
+        assert server.command("WEIR.TAKE", "ann", "single")[6:] == [-1, [2, 1, 500_000_000]]
+
+
+def test_a_chain_counts_with_each_of_its_limits(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        for _ in range(3):
+            server.command("WEIR.TAKE", "x", "request", "VAR", "user", "ann", "VAR", "tenant", "acme")
+        total = "weir_decisions_total"
+        assert metric(server, total, limit="user", protocol="resp", verdict="allowed") == 2
+        assert metric(server, total, limit="user", protocol="resp", verdict="limited") == 1
+        assert metric(server, total, limit="tenant", protocol="resp", verdict="allowed") == 3
+        assert metric(server, total, limit="inline", protocol="resp", verdict="allowed") == 0
+
+
+def test_a_shadow_in_a_chain(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        assert server.command("WEIR.TAKE", "ann", "tried")[:3] == [0, 2, 1]
+        assert server.command("WEIR.TAKE", "ann", "tried")[:3] == [0, 2, 0]
+        reply = server.command("WEIR.TAKE", "ann", "tried")
+        assert (reply[0], reply[6]) == (1, 0)
+        assert ask(server, "take", key="ann", limit="tried")[0] == 429
+        assert server.command("WEIR.SHOW", "ann", "trial")[-1] == "1"
+        # The third was refused by the user's limit as well; the shadow counts what it would refuse.
+        assert metric(server, "weir_shadow_refusals_total", limit="trial", verdict="limited") == 3
+
+
+def test_chains_that_cannot_be_asked_for(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        for command, why in (
+            (("WEIR.TAKE", "k", "request", "VAR", "user", "ann"), "{tenant} is missing: request asks for it"),
+            (("WEIR.TAKE", "k", "request", "VAR", "user", "", "VAR", "tenant", "x"), "{user} is missing"),
+            (("WEIR.TAKE", "k", "user", "VAR", "user"), "VAR is followed by"),
+            (("WEIR.TAKE", "k", "request", "VAR", "user", "a", "VAR", "user", "b"), "invalid VAR"),
+            (("WEIR.FILL", "k", "request"), "missing|a chain: only WEIR.TAKE"),
+            (("WEIR.SHOW", "k", "single"), "a chain: only WEIR.TAKE"),
+        ):
+            with pytest.raises(RespError, match=why):
+                server.command(*command)
+        for question, why in (
+            ({"limit": "request", "vars": {"user": "ann"}}, "{tenant} is missing"),
+            ({"limit": "user", "vars": {"user": "ann"}}, "this limit needs a key"),
+            ({"limit": "10/s", "vars": {"user": "ann"}}, "the key is missing"),
+            ({"limit": "request", "vars": {"user": 5}}, "must be a string"),
+            ({"limit": "request", "vars": ["user"]}, "must be an object"),
+        ):
+            status, answer, _ = ask(server, "take", **question)
+            assert (status, why in answer["detail"]) == (400, True), answer
+        assert server.command("WEIR.SHOW", "everyone", "everyone")[-1] == "0"
+
+
+def test_the_command_line_takes_a_chain(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        done = subprocess.run(
+            [weir_binary(), "take", "x", "request", "--vars", "user=ann,tenant=acme", "--server",
+             f"127.0.0.1:{server.resp_port}"], capture_output=True, text=True,
+        )
+        assert done.returncode == 0
+        assert done.stdout.splitlines()[1].split(None, 1) == ["1", "1 of 2 remain, empty in 500 ms"]
+        assert len(done.stdout.splitlines()) == 4
+
+
+# ---- routes ----
+
+
+ROUTES = CHAIN + """
+routes:
+  - {path: /login, method: POST, limit: user, cost: 2}
+  - {path: /health, limit: user, cost: 0}
+  - {path: /api, limit: request}
+"""
+
+
+def check(server, query, method="GET", **fields):
+    names = {name.replace("_", "-"): value for name, value in fields.items()}
+    request = urllib.request.Request(f"{server.http_url}/v1/check?{query}", method=method, headers=names)
+    return fetch(request)
+
+
+def test_routes_choose_limit_and_cost(path):
+    with Configured(path, ROUTES, "--test-clock") as server:
+        login = {"X_Forwarded_Method": "POST", "X_Forwarded_Uri": "/login?next=/"}
+        status, _, headers = check(server, "key=ann&route=forwarded", **login)
+        assert (status, headers["RateLimit"]) == (200, '"user";r=0;t=1')
+        assert check(server, "key=ann&route=forwarded", **login)[0] == 429
+        # Neither other words for the path nor the client's own idea of the cost lead elsewhere.
+        dodge = {**login, "X_Forwarded_Uri": "/x/..//%6Cogin", "X_Weir_Cost": "0"}
+        assert check(server, "key=ann&route=forwarded", **dodge)[0] == 429
+        health = {"X_Original_Method": "GET", "X_Original_URI": "/health"}
+        assert check(server, "key=ann&route=original", **health)[0] == 200
+        api = "route=rest&rest=/api/things?a=b"
+        assert check(server, "var.user=bob&var.tenant=acme&" + api)[0] == 200
+        status, answer, _ = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
+        assert status == 200
+        status, answer, _ = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
+        assert (status, answer["violated-policies"]) == (429, ["user"])
+        # The query wins: this is still bob.
+        assert check(server, "var.user=bob&" + api, X_Weir_Var_User="eve", X_Weir_Var_Tenant="acme")[0] == 429
+
+
+def test_what_no_route_is_for(path):
+    with Configured(path, ROUTES, "--test-clock") as server:
+        for query, fields, why in (
+            ("key=a&route=forwarded", {}, "route=forwarded needs the header fields x-forwarded-method"),
+            ("key=a&route=elsewhere", {}, "route= is forwarded, original or rest"),
+            ("key=a&route=rest&limit=user", {}, "route= excludes limit= and cost="),
+            ("key=a&route=rest&rest=/apis", {}, "no route for GET /apis"),
+            ("key=a&route=rest&rest=api", {}, "begins with no /"),
+            ("route=rest&rest=/health", {}, "this limit needs a key"),
+            ("route=rest&rest=/api", {}, "{user} is missing"),
+        ):
+            status, answer, _ = check(server, query, **fields)
+            assert (status, why in answer["detail"]) == (400, True), answer
+        server.reload("limits: {user: 2/s}")
+        assert check(server, "key=a&route=rest&rest=/api")[0] == 400

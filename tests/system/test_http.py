@@ -252,7 +252,7 @@ def test_bad_input_is_an_answer_and_others_are_served(server):
     other.close()
     reply = post(server, "take", key="a", limit="10/s", ttl=1)
     assert reply.status == 400
-    assert reply.json["detail"] == 'unknown field "ttl": there are key, limit, cost and wait_ms'
+    assert reply.json["detail"] == 'unknown field "ttl": there are key, limit, cost, wait_ms and vars'
     reply = post(server, "take", key="a", limit="10/fortnight")
     assert (reply.status, reply.json["detail"][:18]) == (400, "the limit, byte 3:")
 

@@ -14,9 +14,9 @@ PAGES = sorted((ROOT / "docs" / "man").glob("*.[1-8]"))
 pytestmark = pytest.mark.once
 
 
-def test_there_are_four_pages():
+def test_there_are_five_pages():
     assert [page.name for page in PAGES] == [
-        "libweir.3", "weir-protocol.7", "weir-serve.8", "weir.1",
+        "libweir.3", "weir-protocol.7", "weir-serve.8", "weir.1", "weir.yaml.5",
     ]
 
 

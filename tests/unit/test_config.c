@@ -59,7 +59,7 @@ static void test_a_configuration_is_read(void **state)
     assert_false(api->is_shadow);
     assert_false(api->resets);
     assert_int_equal(api->usual.rule.limit.capacity, 200);
-    const struct chain *chain = names_find(names, "request", 7).chain;
+    const struct named_chain *chain = names_find(names, "request", 7).chain;
     assert_int_equal(chain->link_count, 3);
     assert_ptr_equal(chain->links[0].limit, api);
     assert_true(chain->uses_key); // "- everyone" is on the request's own

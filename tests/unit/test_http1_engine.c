@@ -631,7 +631,7 @@ static void test_bad_bodies(void **state)
     (void)state;
     assert_problem(post("/v1/take", "{\"key\":\"a\""), 400, "line 1, column 10: ");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/s\",\"ttl\":1}"), 400,
-                   "unknown field \\\"ttl\\\": there are key, limit, cost and wait_ms");
+                   "unknown field \\\"ttl\\\": there are key, limit, cost, wait_ms and vars");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/fortnight\"}"), 400,
                    "the limit, byte 3: ");
     assert_problem(post("/v1/take", "{\"key\":\"a\",\"limit\":\"10/s\",\"cost\":\"1,5\"}"), 400,

@@ -338,7 +338,7 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
         {"/v1/take_all", "{\"limits\":[]}", 400,
          "\\\"limits\\\" has 0 members: it must have 1 to 16"},
         {"/v1/take_all", "{" BOTH "}", 400,
-         "unknown field \\\"key\\\": there are limits, cost and wait_ms"},
+         "unknown field \\\"key\\\": there are limits, cost, wait_ms and vars"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         assert_problem(post(CASES[i].path, CASES[i].body), CASES[i].status, CASES[i].detail);

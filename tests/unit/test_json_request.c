@@ -207,7 +207,7 @@ static void test_says_which_of_several_is_wrong(void **state)
     } CASES[] = {
         {"", "send {\"limits\": [{\"key\": ..., \"limit\": ...}]}"},
         {"{}", "\"limits\" is missing"},
-        {"{" K "}", "unknown field \"key\": there are limits, cost and wait_ms"},
+        {"{" K "}", "unknown field \"key\": there are limits, cost, wait_ms and vars"},
         {"{\"limits\":{}}", "\"limits\" must be an array, not an object"},
         {"{\"limits\":[]}", "\"limits\" has 0 members: it must have 1 to 16"},
         {"{\"limits\":[{" K "},[]]}", "limits[1]: it must be an object, not an array"},

@@ -224,8 +224,8 @@ static enum weir_status fill(const struct variables *variables, const char *key,
                              struct text keys[CHAIN_LINK_COUNT_MAX], struct weir_error *error)
 {
     size_t used = 0;
-    const struct chain *chain = names_find(names, "request", 7).chain;
-    return chain_fill_in(chain, text(key), variables, room, &used, keys, error);
+    const struct named_chain *chain = names_find(names, "request", 7).chain;
+    return chain_fill_in(chain, text(key), variables, room, sizeof room, &used, keys, error);
 }
 
 static void assert_text(struct text is, const char *expected)

@@ -8,28 +8,60 @@
 
 #include "core/bucket_math.h"
 #include "limiter/together.h"
+#include "protocol/counting.h"
 #include "protocol/http1/http1_batch.h"
 
-/* Compiles the limits of the i-th pair to the task's next questions. */
-static bool add_pair(struct http1_batch *batch, struct service *service, struct http1_task *task,
-                     const struct json_pair *pair, size_t i)
+/* What is wrong with the limit of the i-th pair. */
+static bool fail_limit(struct http1_task *task, const struct weir_error *error, size_t i)
+{
+    char where[48] = "the limit";
+    if (task->is_together) {
+        (void)snprintf(where, sizeof where, "limits[%zu]: \"limit\"", i);
+    }
+    return http1_task_fail(task, 400, "%s, byte %zu: %s", where, error->offset, error->message);
+}
+
+/* The same as add_pair() where names are meant. */
+static bool add_named(struct http1_batch *batch, struct service *service, struct http1_task *task,
+                      const struct json_pair *pair, const struct variables *variables, size_t i)
+{
+    size_t first = task->question + task->limit_count;
+    struct asked asked;
+    struct weir_error error;
+    const struct asking asking = {
+        .names = service->names,
+        .cache = service->rules,
+        .key = {pair->key.at, pair->key.length},
+        .variables = variables,
+        .room = batch->room + batch->room_used,
+        .room_bytes = sizeof batch->room - batch->room_used,
+    };
+    if (asked_read(&asking, pair->limit.at, pair->limit.length, &batch->rules[first],
+                   &batch->parts[first], &asked, &error)
+        != WEIR_OK) {
+        return fail_limit(task, &error, i);
+    }
+    for (size_t limit = first; limit < first + asked.count; limit++) {
+        const struct asked_part *part = &batch->parts[limit];
+        batch->pairs[limit] = (struct json_pair){.key = {part->key.at, part->key.length},
+                                                 .limit = {part->said.at, part->said.length}};
+    }
+    batch->room_used += asked.used;
+    task->limit_count = (uint8_t)(task->limit_count + asked.count);
+    task->has_chain = task->has_chain || asked.has_chain;
+    return true;
+}
+
+static bool add_written(struct http1_batch *batch, struct service *service, struct http1_task *task,
+                        const struct json_pair *pair, size_t i)
 {
     size_t first = task->question + task->limit_count;
     size_t count;
     struct weir_error error;
-    assert(first + LIMIT_LIST_COUNT_MAX <= HTTP1_RULE_ROOM);
     if (rule_cache_list(service->rules, &batch->rules[first], &count, pair->limit.at,
                         pair->limit.length, &error)
         != WEIR_OK) {
-        char where[48] = "the limit";
-        if (task->is_together) {
-            (void)snprintf(where, sizeof where, "limits[%zu]: \"limit\"", i);
-        }
-        return http1_task_fail(task, 400, "%s, byte %zu: %s", where, error.offset, error.message);
-    }
-    if (count > LIMIT_LIST_COUNT_MAX - (size_t)task->limit_count) {
-        return http1_task_fail(task, 400, "limits[%zu]: that is more than %d limits together", i,
-                               (int)LIMIT_LIST_COUNT_MAX);
+        return fail_limit(task, &error, i);
     }
     struct limit_list list = {.count = 1, .spans = {{0, pair->limit.length}}};
     if (count > 1) { // it was one that could be split
@@ -37,12 +69,32 @@ static bool add_pair(struct http1_batch *batch, struct service *service, struct 
     }
     for (size_t limit = 0; limit < count; limit++) {
         const struct limit_span *span = &list.spans[limit];
-        batch->pairs[first + limit] = (struct json_pair){
-            .key = pair->key,
-            .limit = {pair->limit.at + span->at, span->length},
-        };
+        struct bytes text = {pair->limit.at + span->at, span->length};
+        batch->pairs[first + limit] = (struct json_pair){.key = pair->key, .limit = text};
+        batch->parts[first + limit].named = NULL;
+        batch->parts[first + limit].words = (struct text){text.at, text.length};
     }
     task->limit_count = (uint8_t)(task->limit_count + count);
+    return true;
+}
+
+/* Finds the limits of the i-th pair, as the task's next questions. */
+static bool add_pair(struct http1_batch *batch, struct service *service, struct http1_task *task,
+                     const struct json_pair *pair, const struct variables *variables, size_t i)
+{
+    bool by_name = asked_by_name(service->names, pair->limit.at, pair->limit.length);
+    assert(task->question + task->limit_count + LIMIT_LIST_COUNT_MAX <= HTTP1_RULE_ROOM);
+    if (!by_name && pair->key.length == 0) {
+        return http1_task_fail(task, 400, "the key is missing");
+    }
+    if (!(by_name ? add_named(batch, service, task, pair, variables, i)
+                  : add_written(batch, service, task, pair, i))) {
+        return false;
+    }
+    if (task->limit_count > LIMIT_LIST_COUNT_MAX) {
+        return http1_task_fail(task, 400, "limits[%zu]: that is more than %d limits together", i,
+                               (int)LIMIT_LIST_COUNT_MAX);
+    }
     return true;
 }
 
@@ -79,6 +131,11 @@ static bool check_cost(const struct http1_batch *batch, struct http1_task *task)
     return true;
 }
 
+static bool is_shadow(const struct http1_batch *batch, size_t i)
+{
+    return batch->parts[i].named != NULL && batch->parts[i].named->is_shadow;
+}
+
 static void fill_request(struct http1_batch *batch, const struct http1_task *task, size_t i)
 {
     bool has_detail = task->operation > WEIR_CAN_TAKE;
@@ -90,19 +147,23 @@ static void fill_request(struct http1_batch *batch, const struct http1_task *tas
         .operation = task->operation,
         .block_ns = task->block_ns,
         .and_next = i + 1 < task->question + task->limit_count,
+        .shadow = is_shadow(batch, i),
         .detail = has_detail ? &batch->details[i] : NULL,
     };
 }
 
 void http1_ask(struct http1_batch *batch, struct service *service, struct http1_task *task,
-               const struct json_pair *pairs, size_t pair_count)
+               const struct json_pair *pairs, size_t pair_count, const struct variables *variables)
 {
     task->question = (uint32_t)batch->question_count;
     task->limit_count = 0;
     for (size_t i = 0; i < pair_count; i++) {
-        if (!add_pair(batch, service, task, &pairs[i], i)) {
+        if (!add_pair(batch, service, task, &pairs[i], variables, i)) {
             return;
         }
+    }
+    if (task->limit_count == 1 && !task->has_chain && is_shadow(batch, task->question)) {
+        task->wait_ns = 0; // a shadow holds nobody up
     }
     const char *why_not =
         task->wait_ns > 0 ? service->ops->why_no_wait(service, task->limit_count) : NULL;
@@ -110,10 +171,10 @@ void http1_ask(struct http1_batch *batch, struct service *service, struct http1_
         http1_task_fail(task, 501, "wait_ms: %s", why_not);
         return;
     }
+    task->is_together = task->is_together || task->has_chain || task->limit_count > 1;
     for (size_t i = 0; i < task->limit_count; i++) {
         fill_request(batch, task, task->question + i);
     }
-    task->is_together = task->is_together || task->limit_count > 1;
     if (!check_cost(batch, task) || (task->is_together && !check_several(batch, task))) {
         return;
     }
@@ -121,12 +182,20 @@ void http1_ask(struct http1_batch *batch, struct service *service, struct http1_
     batch->last_waits = task->wait_ns > 0;
 }
 
-void http1_conclude(const struct http1_batch *batch, struct http1_task *task)
+void http1_conclude(struct service *service, struct http1_batch *batch, struct http1_task *task)
 {
-    const struct weir_decision *decisions = &batch->decisions[task->question];
-    task->decision = decisions[0];
-    task->binding = decisions[0].verdict == WEIR_ALLOWED ? -1 : 0;
-    if (task->limit_count > 1) {
-        task->decision = weir_decision_of_all(decisions, task->limit_count, &task->binding);
+    struct weir_decision *decisions = &batch->decisions[task->question];
+    const struct named_limit *named[LIMIT_LIST_COUNT_MAX];
+    int binding;
+    for (size_t i = 0; i < task->limit_count; i++) {
+        named[i] = batch->parts[task->question + i].named;
     }
+    task->decision = decisions[0];
+    task->binding = -1;
+    if (task->operation > WEIR_SHOW) { // no decision
+        return;
+    }
+    task->decision = count_together(service, PROTOCOL_HTTP, task->operation, named, decisions,
+                                    task->limit_count, &binding);
+    task->binding = task->decision.verdict == WEIR_ALLOWED ? -1 : binding;
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "limiter/asked.h"
 #include "protocol/engine.h"
 #include "protocol/http1/http1_parse.h"
 #include "protocol/json/json_request.h"
@@ -56,6 +57,7 @@ struct http1_task {
     uint32_t question;   // index among the batch's questions: the first, under several limits
     uint8_t limit_count; // how many of them are this task's
     bool is_together;    // the answer names the binding limit, and lists all
+    bool has_chain;      // among what was asked for
     int binding;         // the index among the task's limits of the one that decided; -1: none
     struct weir_decision decision; // what all of them decided
 
@@ -85,7 +87,8 @@ struct http1_batch {
     const char *failure; // why a wait ended with an error, or NULL: the table is full
     bool last_waits;     // the last task is a take that may wait: nothing is read behind it
     struct http1_task tasks[HTTP1_BATCH_COUNT_MAX];
-    struct json_pair pairs[HTTP1_QUESTION_ROOM]; // a key and one limit: in the input, or in `room`
+    struct json_pair pairs[HTTP1_RULE_ROOM];  // a key and one limit: in the input, or in `room`
+    struct asked_part parts[HTTP1_RULE_ROOM]; // beside each rule: `named` and `words` at least
     struct weir_request requests[HTTP1_QUESTION_ROOM];
     struct weir_decision decisions[HTTP1_QUESTION_ROOM];
     struct weir_detail details[HTTP1_QUESTION_ROOM];
@@ -125,15 +128,16 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
 /* http1_check.c: reads the key, the limit and the cost of GET /v1/check. False after a failure. */
 bool http1_check_read(struct http1_batch *batch, const struct service *service,
                       struct http1_task *task, const struct http1_incoming *incoming,
-                      struct bytes query, struct json_pair *pair);
+                      struct bytes query, struct json_pair *pair, struct variables *variables);
 
 /* http1_ask.c: compiles the limits of the pairs, and adds the task's question about them; or makes
  * the task an answer that says what is wrong. */
 void http1_ask(struct http1_batch *batch, struct service *service, struct http1_task *task,
-               const struct json_pair *pairs, size_t pair_count);
+               const struct json_pair *pairs, size_t pair_count, const struct variables *variables);
 
-/* The task's question is decided: concludes what all of its limits together say. */
-void http1_conclude(const struct http1_batch *batch, struct http1_task *task);
+/* The task's question is decided: counts it, lets limits in shadow mode let pass what they would have
+ * refused, and concludes what all of its limits together say. */
+void http1_conclude(struct service *service, struct http1_batch *batch, struct http1_task *task);
 
 /* The key and the limit that decided; the first where none did. */
 static inline const struct json_pair *http1_binding_pair(const struct http1_batch *batch,

@@ -6,11 +6,16 @@
  *     /v1/check?by=address&limit=10/s&cost=1
  *     /v1/check?by=address&limit=10/s, 100/min
  *     /v1/check?key=login:alice&limit=queue 10/s&wait_ms=500
+ *     /v1/check?limit=request&var.user=alice&var.tenant=acme
+ *     /v1/check?by=address&route=forwarded
  *
  * The key and the cost may come in X-Weir-Key and X-Weir-Cost instead; the query wins, since what
- * the operator wrote there no client can change. The limit and how long to wait come from the query
- * only. Whatever follows `rest=` is not read: room for proxies that append the client's own target
- * (Envoy). */
+ * the operator wrote there no client can change; X-Weir-Var-USER is the same for var.user. The limit
+ * and how long to wait come from the query only; with `route=` the limit and the cost are those that
+ * the configuration has for the method and the path of the proxy's client, and the word says where
+ * these are: in X-Forwarded-Method and X-Forwarded-Uri, in X-Original-Method and X-Original-URI, or,
+ * with route=rest, in this request's own method and behind `rest=`. Whatever follows `rest=` is not
+ * read otherwise: room for proxies that append the client's own target (Envoy). */
 #include <string.h>
 
 #include "protocol/http1/http1_batch.h"
@@ -22,15 +27,23 @@ enum parameter {
     PARAMETER_COST,
     PARAMETER_BY,
     PARAMETER_WAIT,
+    PARAMETER_ROUTE,
     PARAMETER_COUNT
 };
-static const char *const PARAMETER_NAMES[PARAMETER_COUNT] = {"key", "limit", "cost", "by",
-                                                             "wait_ms"};
+static const char *const PARAMETER_NAMES[PARAMETER_COUNT] = {"key", "limit",   "cost",
+                                                             "by",  "wait_ms", "route"};
 
 /* What the query says; `at` is NULL where it says nothing. */
 struct check {
     struct bytes value[PARAMETER_COUNT];
+    struct bytes rest; // what follows rest=
+    struct variables *variables;
 };
+
+static struct text to_text(struct bytes bytes)
+{
+    return (struct text){bytes.at, bytes.length};
+}
 
 static bool is_text(struct bytes bytes, const char *text)
 {
@@ -40,6 +53,27 @@ static bool is_text(struct bytes bytes, const char *text)
 static int shown(struct bytes text)
 {
     return text.length < 64 ? (int)text.length : 64;
+}
+
+static bool decode(struct http1_batch *batch, struct http1_task *task, struct bytes *value,
+                   struct bytes query)
+{
+    size_t used;
+    if (!query_decode(value, batch->room + batch->room_used, &used)) {
+        return http1_task_fail(task, 400, "the query, byte %zu: %% must begin %%XX, in hex",
+                               (size_t)(value->at - query.at));
+    }
+    batch->room_used += used;
+    return true;
+}
+
+static bool add_variable(struct http1_task *task, struct check *check, struct bytes name,
+                         struct bytes value)
+{
+    return variables_add(check->variables, to_text(name), to_text(value))
+           || http1_task_fail(task, 400,
+                              "the variable \"%.*s\" is there twice, or more than %d are",
+                              shown(name), name.at, VARIABLE_COUNT_MAX);
 }
 
 /* Notes one NAME=VALUE. */
@@ -53,19 +87,21 @@ static bool read_parameter(struct http1_batch *batch, struct http1_task *task, s
         if (check->value[i].at != NULL) {
             return http1_task_fail(task, 400, "the query says %s= twice", PARAMETER_NAMES[i]);
         }
-        size_t used;
-        if (!query_decode(&value, batch->room + batch->room_used, &used)) {
-            return http1_task_fail(task, 400, "the query, byte %zu: %% must begin %%XX, in hex",
-                                   (size_t)(value.at - query.at));
+        if (!decode(batch, task, &value, query)) {
+            return false;
         }
-        batch->room_used += used;
         check->value[i] = value;
         return true;
     }
-    return http1_task_fail(task, 400,
-                           "the query says \"%.*s\": there are key, by, limit, cost, wait_ms and "
-                           "rest",
-                           shown(name), name.at);
+    if (name.length > 4 && memcmp(name.at, "var.", 4) == 0) {
+        return decode(batch, task, &value, query)
+               && add_variable(task, check, (struct bytes){name.at + 4, name.length - 4}, value);
+    }
+    return http1_task_fail(
+        task, 400,
+        "the query says \"%.*s\": there are key, by, limit, cost, wait_ms, route, "
+        "var.NAME and rest",
+        shown(name), name.at);
 }
 
 static bool read_query(struct http1_batch *batch, struct http1_task *task, struct check *check,
@@ -76,12 +112,141 @@ static bool read_query(struct http1_batch *batch, struct http1_task *task, struc
     struct bytes value;
     while (query_next(&rest, &name, &value)) {
         if (is_text(name, "rest")) {
+            size_t length = (size_t)(query.at + query.length - value.at);
+            check->rest = (struct bytes){value.at, length};
             break;
         }
         if (!read_parameter(batch, task, check, name, value, query)) {
             return false;
         }
     }
+    return true;
+}
+
+/* Finds a header field that is there at most once; `lower` in small letters. `at` is NULL without. */
+static bool find_field(struct http1_task *task, const struct http1_incoming *incoming,
+                       const char *lower, struct bytes *found)
+{
+    struct bytes fields = http1_slice_bytes(incoming->base, incoming->request->fields);
+    struct bytes name;
+    struct bytes value;
+    size_t at = 0;
+    *found = (struct bytes){NULL, 0};
+    while (http1_field_next(fields, &at, &name, &value)) {
+        if (!http1_is_word(name, lower)) {
+            continue;
+        }
+        if (found->at != NULL) {
+            return http1_task_fail(task, 400, "%s is there twice", lower);
+        }
+        *found = value;
+    }
+    return true;
+}
+
+static bool has_variable(const struct variables *variables, struct bytes name)
+{
+    for (size_t i = 0; i < variables->count; i++) {
+        const struct text *there = &variables->entries[i].name;
+        if (there->length == name.length && memcmp(there->at, name.at, name.length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* X-Weir-Var-USER: alice. The query has said its own before, and wins. */
+static bool read_variable_fields(struct http1_batch *batch, struct http1_task *task,
+                                 const struct http1_incoming *incoming, struct check *check)
+{
+    static const char prefix[] = "x-weir-var-";
+    const size_t prefix_len = sizeof prefix - 1;
+    const struct variables of_query = *check->variables;
+    struct bytes fields = http1_slice_bytes(incoming->base, incoming->request->fields);
+    struct bytes name;
+    struct bytes value;
+    size_t at = 0;
+    while (http1_field_next(fields, &at, &name, &value)) {
+        if (name.length <= prefix_len
+            || !http1_is_word((struct bytes){name.at, prefix_len}, prefix)) {
+            continue;
+        }
+        struct bytes lower = {batch->room + batch->room_used, name.length - prefix_len};
+        char *to = batch->room + batch->room_used;
+        for (size_t i = 0; i < lower.length; i++) {
+            char c = name.at[prefix_len + i];
+            to[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        }
+        batch->room_used += lower.length;
+        if (!has_variable(&of_query, lower) && !add_variable(task, check, lower, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Routes ---- */
+
+/* Where the method and the target of the proxy's client are. */
+static bool find_target(struct http1_task *task, const struct http1_incoming *incoming,
+                        const struct check *check, struct bytes *method, struct bytes *target)
+{
+    static const struct {
+        const char *word, *method, *target;
+    } SOURCES[] = {{"forwarded", "x-forwarded-method", "x-forwarded-uri"},
+                   {"original", "x-original-method", "x-original-uri"}};
+    struct bytes word = check->value[PARAMETER_ROUTE];
+    if (is_text(word, "rest")) {
+        const char *own = http1_method_name(incoming->request->method);
+        *method = (struct bytes){own, strlen(own)};
+        *target = check->rest;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++) {
+        if (!is_text(word, SOURCES[i].word)) {
+            continue;
+        }
+        if (!find_field(task, incoming, SOURCES[i].method, method)
+            || !find_field(task, incoming, SOURCES[i].target, target)) {
+            return false;
+        }
+        if (method->at == NULL || target->at == NULL) {
+            return http1_task_fail(task, 400, "route=%s needs the header fields %s and %s",
+                                   SOURCES[i].word, SOURCES[i].method, SOURCES[i].target);
+        }
+        return true;
+    }
+    return http1_task_fail(task, 400, "route= is forwarded, original or rest");
+}
+
+/* The limit and the cost of the first route that matches. */
+static bool take_route(struct http1_batch *batch, const struct service *service,
+                       struct http1_task *task, const struct http1_incoming *incoming,
+                       const struct check *check, struct bytes *limit)
+{
+    struct bytes method;
+    struct bytes target;
+    struct text path;
+    if (check->value[PARAMETER_LIMIT].at != NULL || check->value[PARAMETER_COST].at != NULL) {
+        return http1_task_fail(task, 400, "route= excludes limit= and cost=: a route has both");
+    }
+    if (!find_target(task, incoming, check, &method, &target)) {
+        return false;
+    }
+    if (!route_path(to_text(target), batch->room + batch->room_used, &path)) {
+        return http1_task_fail(task, 400, "the path of the client's request begins with no /");
+    }
+    const struct route *route =
+        service->names != NULL ? names_route(service->names, to_text(method), path) : NULL;
+    if (route == NULL) {
+        return http1_task_fail(task, 400, "the configuration has no route for %.*s %.*s",
+                               shown(method), method.at,
+                               shown((struct bytes){path.at, path.length}), path.at);
+    }
+    const char *name =
+        route->target.chain != NULL ? route->target.chain->name : route->target.limit->name;
+    *limit = (struct bytes){name, strlen(name)};
+    task->cost_micro = route->cost_micro;
     return true;
 }
 
@@ -128,10 +293,7 @@ static bool read_key(struct http1_batch *batch, const struct service *service,
     if (!read_header(task, incoming, HTTP1_X_WEIR_KEY, "X-Weir-Key", key)) {
         return false;
     }
-    if (key->length == 0) {
-        return http1_task_fail(task, 400, "the key is missing: say key=, by=address or X-Weir-Key");
-    }
-    return true;
+    return true; // a chain may do without
 }
 
 static bool read_cost(struct http1_task *task, const struct http1_incoming *incoming,
@@ -169,19 +331,41 @@ static bool read_wait(struct http1_task *task, struct bytes text)
     return true;
 }
 
+/* Which limit, and what it costs: by a route, or as the query says. */
+static bool read_limit(struct http1_batch *batch, const struct service *service,
+                       struct http1_task *task, const struct http1_incoming *incoming,
+                       struct check *check, struct bytes *limit)
+{
+    if (check->value[PARAMETER_ROUTE].at != NULL) {
+        return take_route(batch, service, task, incoming, check, limit);
+    }
+    *limit = check->value[PARAMETER_LIMIT];
+    return read_cost(task, incoming, check);
+}
+
+/* A chain may do without a key, anything else may not. */
+static bool check_key(const struct service *service, struct http1_task *task,
+                      const struct json_pair *pair)
+{
+    bool may_be_chain = asked_by_name(service->names, pair->limit.at, pair->limit.length);
+    return pair->key.length > 0 || may_be_chain
+           || http1_task_fail(task, 400, "the key is missing: say key=, by=address or X-Weir-Key");
+}
+
 bool http1_check_read(struct http1_batch *batch, const struct service *service,
                       struct http1_task *task, const struct http1_incoming *incoming,
-                      struct bytes query, struct json_pair *pair)
+                      struct bytes query, struct json_pair *pair, struct variables *variables)
 {
-    struct check check = {0};
+    struct check check = {.variables = variables};
     if (!read_query(batch, task, &check, query)
         || !read_key(batch, service, task, incoming, &check, &pair->key)
-        || !read_cost(task, incoming, &check) || !read_wait(task, check.value[PARAMETER_WAIT])) {
+        || !read_limit(batch, service, task, incoming, &check, &pair->limit)
+        || !check_key(service, task, pair) || !read_wait(task, check.value[PARAMETER_WAIT])) {
         return false;
     }
-    pair->limit = check.value[PARAMETER_LIMIT];
     if (pair->limit.length == 0) {
         return http1_task_fail(task, 400, "the limit is missing: say limit=10/s");
     }
-    return true;
+    return !asked_by_name(service->names, pair->limit.at, pair->limit.length)
+           || read_variable_fields(batch, task, incoming, &check);
 }

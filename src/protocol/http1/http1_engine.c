@@ -26,18 +26,14 @@ static void session_close(void *memory)
 }
 
 /* The task is as good as answered: concludes what was decided, and counts it. */
-static void finish(struct service *service, const struct http1_batch *batch,
-                   struct http1_task *task)
+static void finish(struct service *service, struct http1_batch *batch, struct http1_task *task)
 {
     struct counters *counters = service->counters;
     counter_add(&counters->requests[PROTOCOL_HTTP], 1);
     if (task->answer == HTTP1_ANSWER_PROBLEM) {
         counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
     } else if (task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION) {
-        http1_conclude(batch, task);
-        if (task->operation <= WEIR_SHOW) { // the others are no decisions
-            counter_add(&counters->decisions[PROTOCOL_HTTP][task->decision.verdict], 1);
-        }
+        http1_conclude(service, batch, task);
     }
 }
 
@@ -80,6 +76,7 @@ static struct http1_task *add_task(struct http1_batch *batch)
     task->allow = NULL;
     task->wait_ns = 0;
     task->is_together = false;
+    task->has_chain = false;
     return task;
 }
 

@@ -116,11 +116,11 @@ static uint32_t hash_text(struct bytes text)
     return hash ^ hash >> 16;
 }
 
-/* The item, from the cache where it can be. */
-static char *put_policy(struct http1_batch *batch, char *at, struct bytes text,
+/* The item, from the cache where it can be: a name has other numbers for other keys. */
+static char *put_policy(struct http1_batch *batch, char *at, struct bytes text, bool is_named,
                         const struct weir_limit *limit)
 {
-    if (text.length > HTTP1_POLICY_TEXT_MAX) {
+    if (text.length > HTTP1_POLICY_TEXT_MAX || is_named) {
         return put_policy_item(at, text, limit);
     }
     struct http1_policy *policy = &batch->policies[hash_text(text) % HTTP1_POLICY_COUNT];
@@ -163,7 +163,8 @@ static char *put_draft(struct http1_batch *batch, const struct http1_task *task,
     at = put_literal(at, "RateLimit-Policy: ");
     for (size_t i = 0; i < task->limit_count; i++) {
         at = i > 0 ? put_literal(at, ", ") : at;
-        at = put_policy(batch, at, pairs[i].limit, &batch->rules[task->question + i].limit);
+        at = put_policy(batch, at, pairs[i].limit, batch->parts[task->question + i].named != NULL,
+                        &batch->rules[task->question + i].limit);
     }
     at = put_literal(at, "\r\nRateLimit: ");
     for (size_t i = 0; i < task->limit_count; i++) {

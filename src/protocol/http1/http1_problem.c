@@ -173,6 +173,8 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     const struct json_pair *pair = http1_binding_pair(batch, task);
     const struct weir_limit *limit = &batch->rules[pair - batch->pairs].limit;
     struct bytes name = pair->limit;
+    const struct text *numbers = &batch->parts[pair - batch->pairs].words;
+    struct bytes words = {numbers->at, numbers->length};
     switch (task->decision.verdict) {
     case WEIR_NEVER:
         if (task->cost_micro <= limit->capacity_micro) {
@@ -202,7 +204,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     case WEIR_LIMITED:
         at = put_bytes(at, name.at, name.length);
         at = put_literal(at, " is limited to ");
-        at = put_promise(at, name, limit);
+        at = put_promise(at, words, limit);
         break;
     }
     if (config->disclose_keys) {

@@ -243,12 +243,15 @@ static void reply_health(struct http1_batch *batch, struct service *service,
     }
 }
 
+/* What /metrics says, and of each limit with a name fifteen lines of up to 150 bytes. */
+enum { METRICS_BYTES_MAX = 128 * 1024 + NAMES_LIMIT_COUNT_MAX * 15 * 160 };
+
 /* Put together aside, because its length stands before it. */
 static void reply_metrics(struct http1_batch *batch, struct service *service,
                           const struct http1_task *task, struct buffer *output)
 {
     struct buffer body;
-    buffer_init(&body, ENGINE_OUTPUT_BYTES_PLENTY);
+    buffer_init(&body, METRICS_BYTES_MAX);
     service->ops->write_metrics(service, &body);
     if (body.failed) {
         reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){"out of memory\n", 14},

@@ -249,13 +249,15 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
     task->operation = endpoint->operation;
     if (endpoint->answer == HTTP1_ANSWER_CHECK) {
         struct json_pair pair;
-        if (http1_check_read(batch, service, task, incoming, query, &pair)) {
-            http1_ask(batch, service, task, &pair, 1);
+        struct variables variables = {0};
+        if (http1_check_read(batch, service, task, incoming, query, &pair, &variables)) {
+            http1_ask(batch, service, task, &pair, 1, &variables);
         }
     } else if (endpoint->answer == HTTP1_ANSWER_DECISION) {
         struct json_question question;
         if (read_question(batch, task, incoming, &question, endpoint->form)) {
-            http1_ask(batch, service, task, question.pairs, question.pair_count);
+            http1_ask(batch, service, task, question.pairs, question.pair_count,
+                      &question.variables);
         }
     }
 }

@@ -8,8 +8,11 @@
 #include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 
-/* One of the limits, and its key only where answers may say that. */
+/* One of the limits, and its key only where answers may say that. The server keeps the configuration
+ * meanwhile, in which names and their numbers are. */
 struct kept_pair {
+    const struct named_limit *named; // NULL: it is written out
+    const struct named_rule *numbers;
     uint32_t limit_len, key_len;
 };
 
@@ -58,14 +61,20 @@ static struct http1_wait *make(const struct http1_task *task, const struct json_
 }
 
 static struct http1_wait *keep(const struct http1_task *task, const struct json_pair *pairs,
-                               const struct service_config *config)
+                               const struct asked_part *parts, const struct service_config *config)
 {
     struct http1_wait *wait = make(task, pairs, config);
     char *at = wait != NULL ? text_of(wait) : NULL;
     for (size_t i = 0; wait != NULL && i < task->limit_count; i++) {
         struct bytes limit = pairs[i].limit;
         size_t key_len = kept_key_len(&pairs[i], config);
-        wait->pairs[i] = (struct kept_pair){(uint32_t)limit.length, (uint32_t)key_len};
+        wait->pairs[i] = (struct kept_pair){.named = parts[i].named,
+                                            .limit_len = (uint32_t)limit.length,
+                                            .key_len = (uint32_t)key_len};
+        if (parts[i].named != NULL) {
+            wait->pairs[i].numbers =
+                named_limit_rule(parts[i].named, pairs[i].key.at, pairs[i].key.length);
+        }
         memcpy(at, limit.at, limit.length);
         memcpy(at + limit.length, pairs[i].key.at, key_len);
         at += limit.length + key_len;
@@ -79,7 +88,8 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
     const struct http1_task *task = &batch->tasks[batch->task_count - 1];
     const struct weir_request *requests = &batch->requests[task->question];
     struct weir_decision *decisions = &batch->decisions[task->question];
-    session->wait = keep(task, &batch->pairs[task->question], service->config);
+    session->wait =
+        keep(task, &batch->pairs[task->question], &batch->parts[task->question], service->config);
     if (session->wait == NULL) {
         batch->failure = "there is no memory to wait in";
         for (size_t i = 0; i < task->limit_count; i++) {
@@ -95,6 +105,22 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
     return false;
 }
 
+/* The rule of a limit: that of its name, or made again. */
+static bool find_rule(struct http1_batch *batch, struct service *service,
+                      const struct kept_pair *kept, struct text limit, size_t i,
+                      struct weir_error *error)
+{
+    batch->parts[i].named = kept->named;
+    if (kept->named != NULL) {
+        batch->parts[i].words = kept->numbers->words;
+        batch->rules[i] = kept->numbers->rule;
+        return true;
+    }
+    batch->parts[i].words = limit;
+    return rule_cache_text(service->rules, &batch->rules[i], limit.at, limit.length, error)
+           == WEIR_OK;
+}
+
 /* The pairs and their rules again. */
 static void unfold(struct http1_wait *wait, struct http1_batch *batch, struct service *service,
                    struct http1_task *task)
@@ -105,8 +131,8 @@ static void unfold(struct http1_wait *wait, struct http1_batch *batch, struct se
         struct weir_error error;
         batch->pairs[i] = (struct json_pair){.key = {at + kept.limit_len, kept.key_len},
                                              .limit = {at, kept.limit_len}};
-        if (rule_cache_text(service->rules, &batch->rules[i], at, kept.limit_len, &error)
-            != WEIR_OK) { // it was a limit when it came
+        if (!find_rule(batch, service, &kept, (struct text){at, kept.limit_len}, i,
+                       &error)) { // it was a limit when it came
             (void)http1_task_fail(task, 500, "the limit, byte %zu: %s", error.offset,
                                   error.message);
         }

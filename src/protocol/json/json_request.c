@@ -156,6 +156,35 @@ static enum json_result read_block(struct reading *reading, const json_t *value)
     return JSON_OK;
 }
 
+/* {"user": "alice"}: what the keys of chains are made of. */
+static enum json_result read_variables(struct reading *reading, json_t *object)
+{
+    if (!json_is_object(object)) {
+        return bad(reading, "\"vars\" must be an object, not %s", type_name(object));
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        struct bytes text;
+        size_t length = strlen(name);
+        char *copy = reading->room + reading->used;
+        memcpy(copy, name, length);
+        reading->used += length;
+        char where[80];
+        (void)snprintf(where, sizeof where, "vars.%.64s", name);
+        enum json_result result = read_text(reading, where, value, WEIR_KEY_BYTES_MAX, &text);
+        if (result != JSON_OK) {
+            return result;
+        }
+        if (!variables_add(&reading->question->variables, (struct text){copy, length},
+                           (struct text){text.at, text.length})) {
+            return bad(reading, "\"vars\" has more than %d members", VARIABLE_COUNT_MAX);
+        }
+    }
+    return JSON_OK;
+}
+
 /* What a question about one key has beside cost and wait_ms, and each member of "limits" alone. */
 static enum json_result read_pair_field(struct reading *reading, struct json_pair *pair,
                                         const char *name, const json_t *value, const char *rest)
@@ -171,8 +200,8 @@ static enum json_result read_pair_field(struct reading *reading, struct json_pai
 
 static enum json_result check_pair(struct reading *reading, const struct json_pair *pair)
 {
-    if (pair->key.length == 0) {
-        return bad(reading, "\"key\" is missing");
+    if (pair->key.length == 0 && reading->question->variables.count == 0) {
+        return bad(reading, "\"key\" is missing"); // a chain may do without
     }
     if (pair->limit.length == 0) {
         return bad(reading, "\"limit\" is missing");
@@ -221,7 +250,7 @@ static enum json_result read_pairs(struct reading *reading, const json_t *array)
     return JSON_OK;
 }
 
-static enum json_result read_field(struct reading *reading, const char *name, const json_t *value)
+static enum json_result read_field(struct reading *reading, const char *name, json_t *value)
 {
     struct json_question *question = reading->question;
     if (strcmp(name, "cost") == 0) {
@@ -236,15 +265,18 @@ static enum json_result read_field(struct reading *reading, const char *name, co
         question->has_block = true;
         return read_block(reading, value);
     }
+    if (strcmp(name, "vars") == 0) {
+        return read_variables(reading, value);
+    }
     if (reading->form == JSON_ONE_KEY) {
         question->pair_count = 1;
         return read_pair_field(reading, &question->pairs[0], name, value,
-                               ", limit, cost and wait_ms");
+                               ", limit, cost, wait_ms and vars");
     }
     if (strcmp(name, "limits") == 0) {
         return read_pairs(reading, value);
     }
-    return bad(reading, "unknown field \"%.64s\": there are limits, cost and wait_ms", name);
+    return bad(reading, "unknown field \"%.64s\": there are limits, cost, wait_ms and vars", name);
 }
 
 static enum json_result read_object(struct reading *reading, json_t *object)

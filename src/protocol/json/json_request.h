@@ -9,6 +9,10 @@
  *
  *     {"limits": [{"key": "user:alice", "limit": "10/s"}, {"key": "everyone", "limit": "1000/s"}]}
  *
+ * Where the limit is a chain of the configuration, "vars" has what its keys are made of:
+ *
+ *     {"limit": "request", "vars": {"user": "alice", "tenant": "acme"}}
+ *
  * The key is any string of 1 .. WEIR_KEY_BYTES_MAX bytes of UTF-8, "\u0000" included. An array of
  * limits is the list that its strings make, joined by commas (limiter/limit_list.h). The cost is 1
  * unless said: an integer, a decimal string ("0.25"), or a number with a fraction, which is read to
@@ -23,6 +27,7 @@
 #include <stdint.h>
 
 #include "limiter/limit_list.h"
+#include "limiter/names.h"
 #include "protocol/bytes.h"
 #include "weir/limit.h"
 #include "weir/limiter.h"
@@ -41,10 +46,11 @@ struct json_question {
     struct json_pair pairs[LIMIT_LIST_COUNT_MAX];
     uint64_t cost_micro;
     uint64_t wait_ns;
-    bool has_cost; // false: nothing was said, and it is 1
     uint64_t block_ns;
-    bool has_wait;  // false: nothing was said, and it is 0
-    bool has_block; // the same
+    bool has_cost;              // false: nothing was said, and it is 1
+    bool has_wait;              // false: nothing was said, and it is 0
+    bool has_block;             // the same
+    struct variables variables; // for chains; the texts in the caller's room, too
 };
 
 enum json_form {

@@ -3,7 +3,10 @@
  * The answers to questions: resp_flush() decides a batch of them at one instant and writes what was
  * decided, in order. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "protocol/counting.h"
 #include "protocol/resp/resp_session.h"
 
 /* Each put_..() writes into memory that was reserved, and returns where it ends. */
@@ -103,11 +106,11 @@ static char *put_array_header(char *to, unsigned count)
 }
 
 /* In RESP2 the limits follow one by one; in RESP3 they are one array. */
-static char *put_together(char *to, int version, const struct weir_decision *decisions,
-                          unsigned count)
+static char *put_together(char *to, int version, const struct named_limit *const *named,
+                          const struct weir_decision *decisions, unsigned count)
 {
     int binding;
-    struct weir_decision whole = weir_decision_of_all(decisions, count, &binding);
+    struct weir_decision whole = decision_beside_shadows(named, decisions, count, &binding);
     to = version == 3 ? put_header(to, 3, 8) : put_array_header(to, 7 + count);
     to = put_decision(to, version, &whole);
     to = PUT_NAME(to, version, "binding");
@@ -142,25 +145,37 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_EXISTED: return resp_put_integer(to, detail->existed);
     case RESP_ANSWER_BLOCK: return put_block(to, decision);
     case RESP_ANSWER_TOGETHER:
-        return put_together(to, question->version, decision, question->count);
+        return put_together(to, question->version, &batch->named[i], decision, question->count);
     }
     return to;
 }
 
-void resp_answer_wait(const struct resp_session *session, struct service *service,
+void resp_forget_wait(struct resp_session *session)
+{
+    free(session->waits_for);
+    session->waits_for = NULL;
+}
+
+void resp_answer_wait(struct resp_session *session, struct service *service,
                       const struct weir_decision *decisions, struct buffer *output)
 {
+    static const struct named_limit *const NAMELESS[LIMIT_LIST_COUNT_MAX];
+    const struct named_limit *const *named =
+        session->waits_for != NULL ? session->waits_for : NAMELESS;
     unsigned count = session->wait_count;
     int version = session->version;
-    struct weir_decision whole = weir_decision_of_all(decisions, count, NULL);
-    counter_add(&service->counters->decisions[PROTOCOL_RESP][whole.verdict], 1);
+    int unused;
+    struct weir_decision own[LIMIT_LIST_COUNT_MAX]; // shadows pass
+    memcpy(own, decisions, count * sizeof own[0]);
+    (void)count_together(service, PROTOCOL_RESP, WEIR_TAKE, named, own, count, &unused);
     char *to = buffer_reserve(output, count * RESP_ANSWER_BYTES_MAX);
     if (to != NULL) {
         char *end = session->wait_is_together
-                        ? put_together(to, version, decisions, count)
-                        : put_decision(put_header(to, version, 6), version, decisions);
+                        ? put_together(to, version, named, own, count)
+                        : put_decision(put_header(to, version, 6), version, own);
         output->length += (size_t)(end - to);
     }
+    resp_forget_wait(session);
 }
 
 /* Whether a request that is answered so asks if something may pass. */
@@ -169,21 +184,28 @@ static bool is_decision(enum resp_answer answer)
     return answer != RESP_ANSWER_EXISTED && answer != RESP_ANSWER_BLOCK;
 }
 
-static void count_decisions(struct counters *counters, const struct resp_batch *batch)
+/* Limits in shadow mode let pass here what they would have refused. */
+static void count_decisions(struct service *service, struct resp_batch *batch)
 {
-    uint64_t counts[VERDICT_COUNT] = {0};
+    uint64_t counts[VERDICT_COUNT] = {0}; // of single limits that were written out
     for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
-        if (batch->questions[i].answer == RESP_ANSWER_TOGETHER) {
-            counts[weir_decision_of_all(&batch->decisions[i], batch->questions[i].count, NULL)
-                       .verdict]++;
-        } else if (is_decision(batch->questions[i].answer)) {
-            bool is_beyond = batch->questions[i].is_beyond;
-            counts[is_beyond ? WEIR_NEVER : batch->decisions[i].verdict]++;
+        const struct resp_question *question = &batch->questions[i];
+        struct weir_decision *decision = &batch->decisions[i];
+        enum weir_operation operation = batch->requests[i].operation;
+        if (!is_decision(question->answer)) {
+            continue;
+        }
+        if (question->count > 1 || batch->named[i] != NULL) {
+            int unused;
+            (void)count_together(service, PROTOCOL_RESP, operation, &batch->named[i], decision,
+                                 question->count, &unused);
+        } else {
+            counts[question->is_beyond ? WEIR_NEVER : decision->verdict]++;
         }
     }
     for (size_t verdict = 0; verdict < VERDICT_COUNT; verdict++) {
         if (counts[verdict] != 0) {
-            counter_add(&counters->decisions[PROTOCOL_RESP][verdict], counts[verdict]);
+            counter_add(&service->counters->decisions[PROTOCOL_RESP][verdict], counts[verdict]);
         }
     }
 }
@@ -192,11 +214,12 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
 {
     batch->rule_count = 0; // the text of the last limit may go away now
     if (batch->count == 0) {
+        batch->keys_used = 0;
         return;
     }
     weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
                            service->now_ns);
-    count_decisions(service->counters, batch);
+    count_decisions(service, batch);
     char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
     if (start != NULL) {
         char *to = start;
@@ -206,4 +229,5 @@ void resp_flush(struct resp_batch *batch, struct service *service, struct buffer
         output->length += (size_t)(to - start);
     }
     batch->count = 0;
+    batch->keys_used = 0;
 }

@@ -4,6 +4,7 @@
  * in the batch, which resp_answer.c decides and answers. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/bucket_math.h"
@@ -23,6 +24,12 @@ static const struct weir_rule *last_rule(const struct resp_batch *batch)
     return &batch->rules[batch->rule_count - 1];
 }
 
+/* The limit of the last rule; NULL if it was written out. */
+static const struct named_limit *last_name(const struct resp_batch *batch)
+{
+    return batch->parts[batch->rule_count - 1].named;
+}
+
 /* Adds a question about a key, under the last rule. */
 static inline void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
                        uint64_t cost_micro, enum resp_answer answer)
@@ -31,12 +38,14 @@ static inline void ask(struct resp_call *call, enum weir_operation operation, st
     size_t i = batch->count++;
     batch->questions[i] =
         (struct resp_question){.answer = answer, .version = call->session->version, .count = 1};
+    batch->named[i] = last_name(batch);
     batch->requests[i] = (struct weir_request){
         .rule = last_rule(batch),
         .key = key.at,
         .key_len = key.length,
         .cost_micro = cost_micro,
         .operation = operation,
+        .shadow = batch->named[i] != NULL && batch->named[i]->is_shadow,
         .detail = operation == WEIR_TAKE ? NULL : &batch->details[i],
     };
 }
@@ -93,7 +102,7 @@ static bool find_throttle_rule(struct resp_call *call, const struct resp_throttl
                != WEIR_OK) {
         fail_throttle(call, error.message);
     } else {
-        batch->rule_count++;
+        batch->parts[batch->rule_count++].named = NULL;
         batch->limit_count = 1;
         batch->limit_text.length = 0;
         batch->throttle = *numbers;
@@ -133,13 +142,83 @@ void resp_throttle(struct resp_call *call)
 
 /* WEIR.X key limit [COST c]. */
 
-/* Sees to it that the last rules are those of this text, and says how many there are: several of a
- * list. 0 after a failure. `pair` is where the text stands in WEIR.TAKEALL, from 1; 0: elsewhere. */
-static size_t read_limits(struct resp_call *call, struct bytes text, size_t pair)
+/* `pair` is where the limit stands in WEIR.TAKEALL, from 1; 0: elsewhere. Returns 0. */
+static size_t fail_limit(struct resp_call *call, const struct weir_error *error, size_t pair)
+{
+    char which[32] = "";
+    if (pair > 0) {
+        (void)snprintf(which, sizeof which, " of pair %zu", pair);
+    }
+    resp_fail(call, "ERR invalid limit%s at byte %zu: %s", which, error->offset, error->message);
+    return 0;
+}
+
+/* Reads every VAR, a name and a value. */
+static bool read_variables(struct resp_call *call, size_t first, struct variables *variables)
+{
+    variables->count = 0;
+    for (size_t i = first; i + 2 < call->command->arg_count;) {
+        if (!resp_word_is(resp_arg(call, i), "var")) {
+            i += 2;
+            continue;
+        }
+        struct bytes name = resp_arg(call, i + 1);
+        struct bytes value = resp_arg(call, i + 2);
+        if (!variables_add(variables, (struct text){name.at, name.length},
+                           (struct text){value.at, value.length})) {
+            resp_fail(call, "ERR invalid VAR: at most %d, each name once", VARIABLE_COUNT_MAX);
+            return false;
+        }
+        i += 3;
+    }
+    return true;
+}
+
+/* The same as read_limits() where names are meant. What follows the limits, variables among it,
+ * begins at argument `first`. */
+static size_t read_named(struct resp_call *call, struct bytes key, struct bytes text, size_t first,
+                         size_t pair)
+{
+    struct resp_batch *batch = call->batch;
+    struct variables variables;
+    struct asked asked;
+    struct weir_error error;
+    if (!read_variables(call, first, &variables)) {
+        return 0;
+    }
+    const struct asking asking = {
+        .names = call->service->names,
+        .cache = call->service->rules,
+        .key = {key.at, key.length},
+        .variables = &variables,
+        .room = batch->keys + batch->keys_used,
+        .room_bytes = sizeof batch->keys - batch->keys_used,
+    };
+    batch->limit_text.length = SIZE_MAX; // other keys have other numbers
+    if (asked_read(&asking, text.at, text.length, next_rule(batch),
+                   &batch->parts[batch->rule_count], &asked, &error)
+        != WEIR_OK) {
+        return fail_limit(call, &error, pair);
+    }
+    batch->keys_used += asked.used;
+    batch->has_chain = asked.has_chain;
+    batch->rule_count += asked.count;
+    batch->limit_count = asked.count;
+    return asked.count;
+}
+
+/* Sees to it that the last rules are those of this text for this key, and says how many there are:
+ * several of a list. 0 after a failure. `first` and `pair` as above. */
+static size_t read_limits(struct resp_call *call, struct bytes key, struct bytes text, size_t first,
+                          size_t pair)
 {
     struct resp_batch *batch = call->batch;
     struct weir_error error;
     size_t count;
+    if (asked_by_name(call->service->names, text.at, text.length)) {
+        return read_named(call, key, text, first, pair);
+    }
+    batch->has_chain = false;
     if (batch->rule_count > 0 && text.length > 0 && batch->limit_text.length == text.length
         && memcmp(batch->limit_text.at, text.at, text.length) == 0) {
         return batch->limit_count;
@@ -147,23 +226,24 @@ static size_t read_limits(struct resp_call *call, struct bytes text, size_t pair
     if (rule_cache_list(call->service->rules, next_rule(batch), &count, text.at, text.length,
                         &error)
         != WEIR_OK) {
-        char which[32] = "";
-        if (pair > 0) {
-            (void)snprintf(which, sizeof which, " of pair %zu", pair);
-        }
-        resp_fail(call, "ERR invalid limit%s at byte %zu: %s", which, error.offset, error.message);
-        return 0;
+        return fail_limit(call, &error, pair);
     }
-    batch->rule_count += count;
+    for (size_t i = 0; i < count; i++) {
+        batch->parts[batch->rule_count++].named = NULL;
+    }
     batch->limit_count = count;
     batch->limit_text = text;
     return count;
 }
 
 /* The same where there may be only one. */
-static bool read_limit(struct resp_call *call, struct bytes text)
+static bool read_limit(struct resp_call *call, struct bytes key, struct bytes text)
 {
-    size_t count = read_limits(call, text, 0);
+    size_t count = read_limits(call, key, text, 3, 0);
+    if (count > 0 && call->batch->has_chain) {
+        resp_fail(call, "ERR a chain: only WEIR.TAKE, WEIR.CANTAKE and WEIR.TAKEALL take one");
+        return false;
+    }
     if (count > 1) {
         resp_fail(call, "ERR several limits: only WEIR.TAKE and WEIR.CANTAKE take a list, and "
                         "WEIR.TAKEALL does with several keys");
@@ -199,14 +279,22 @@ static bool read_wait(struct resp_call *call, struct bytes text, uint64_t *wait_
     return true;
 }
 
-/* Reads what follows the limit, from argument `first` on: COST and a number, and where `may_wait`
- * WAIT and a number, in any order. */
+/* Reads what follows the limit, from argument `first` on: COST and a number, where `may_wait` WAIT and
+ * a number, and any VAR, a name and a value, in any order. */
 static bool read_terms(struct resp_call *call, size_t first, bool may_wait, struct terms *terms)
 {
     bool has_cost = false;
     bool has_wait = false;
     *terms = (struct terms){.cost_micro = WEIR_UNIT};
     for (size_t i = first; i < call->command->arg_count; i += 2) {
+        if (resp_word_is(resp_arg(call, i), "var")) {
+            if (i + 2 >= call->command->arg_count) {
+                resp_fail(call, "ERR syntax error: VAR is followed by a name and a value");
+                return false;
+            }
+            i++; // read_variables() knows them
+            continue;
+        }
         bool is_cost = resp_word_is(resp_arg(call, i), "cost") && !has_cost;
         bool is_wait = may_wait && resp_word_is(resp_arg(call, i), "wait") && !has_wait;
         if ((!is_cost && !is_wait) || i + 1 == call->command->arg_count) {
@@ -247,6 +335,7 @@ bool resp_is_wait(const struct resp_command *command)
         if (resp_word_is(command->args[i], "wait")) {
             return true;
         }
+        i += resp_word_is(command->args[i], "var");
     }
     return false;
 }
@@ -280,12 +369,30 @@ static void add_to_run(struct resp_call *call, struct run *run, struct bytes key
     struct resp_batch *batch = call->batch;
     assert(run->count + count <= LIMIT_LIST_COUNT_MAX && count <= batch->rule_count);
     for (size_t i = 0; i < count; i++) {
+        size_t rule = batch->rule_count - count + i;
+        const struct asked_part *part = &batch->parts[rule];
+        batch->named[batch->count + run->count] = part->named;
         batch->requests[batch->count + run->count++] = (struct weir_request){
-            .rule = &batch->rules[batch->rule_count - count + i],
-            .key = key.at,
-            .key_len = key.length,
+            .rule = &batch->rules[rule],
+            .key = part->named != NULL ? part->key.at : key.at,
+            .key_len = part->named != NULL ? part->key.length : key.length,
             .operation = run->operation,
+            .shadow = part->named != NULL && part->named->is_shadow,
         };
+    }
+}
+
+/* For the counters, when the answer comes. Without memory they count as if written out. */
+static void remember_names(struct resp_session *session, const struct named_limit *const *named,
+                           size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        any = any || named[i] != NULL;
+    }
+    session->waits_for = any ? malloc(count * sizeof *named) : NULL;
+    if (session->waits_for != NULL) {
+        memcpy(session->waits_for, named, count * sizeof *named);
     }
 }
 
@@ -294,13 +401,15 @@ static void add_to_run(struct resp_call *call, struct run *run, struct bytes key
 static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_t wait_ns)
 {
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
-    const struct weir_request *requests = &call->batch->requests[call->batch->count];
+    size_t place = call->batch->count;
+    const struct weir_request *requests = &call->batch->requests[place];
     const char *why_not = call->service->ops->why_no_wait(call->service, run->count);
     if (why_not != NULL) {
         resp_fail(call, "ERR WAIT: %s", why_not);
         return;
     }
     resp_flush(call->batch, call->service, call->output);
+    remember_names(call->session, &call->batch->named[place], run->count);
     call->session->wait_count = (uint8_t)run->count;
     call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
     call->waits = call->service->ops->wait(call->service, requests, run->count, wait_ns, decisions);
@@ -335,7 +444,8 @@ static void ask_list(struct resp_call *call, enum weir_operation operation, stru
                      size_t count, const struct terms *terms)
 {
     struct run run = {.operation = operation,
-                      .answer = count > 1 ? RESP_ANSWER_TOGETHER : RESP_ANSWER_DECISION};
+                      .answer = count > 1 || call->batch->has_chain ? RESP_ANSWER_TOGETHER
+                                                                    : RESP_ANSWER_DECISION};
     add_to_run(call, &run, key, count);
     ask_run(call, &run, terms);
 }
@@ -345,7 +455,7 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    if (check_key(call, key) && read_limit(call, resp_arg(call, 2))
+    if (check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
         && read_terms(call, 3, false, &terms)
         && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         ask(call, operation, key, terms.cost_micro, answer);
@@ -356,11 +466,14 @@ void resp_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    size_t count = check_key(call, key) ? read_limits(call, resp_arg(call, 2), 0) : 0;
+    size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
     if (count == 0 || !read_terms(call, 3, true, &terms)) {
         return;
     }
-    if (count > 1 || terms.wait_ns > 0) {
+    const struct named_limit *named = last_name(call->batch);
+    bool is_shadow = count == 1 && named != NULL && named->is_shadow;
+    terms.wait_ns = is_shadow ? 0 : terms.wait_ns; // a shadow holds nobody up
+    if (count > 1 || call->batch->has_chain || terms.wait_ns > 0) {
         ask_list(call, WEIR_TAKE, key, count, &terms);
     } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
@@ -372,8 +485,9 @@ static bool read_pairs(struct resp_call *call, size_t pair_count, struct run *ru
 {
     for (size_t pair = 1; pair <= pair_count; pair++) {
         struct bytes key = resp_arg(call, 2 * pair);
-        size_t count =
-            check_key(call, key) ? read_limits(call, resp_arg(call, 2 * pair + 1), pair) : 0;
+        size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2 * pair + 1),
+                                                          2 + 2 * pair_count, pair)
+                                            : 0;
         if (count == 0) {
             return false;
         }
@@ -422,11 +536,11 @@ void resp_can_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    size_t count = check_key(call, key) ? read_limits(call, resp_arg(call, 2), 0) : 0;
+    size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
     if (count == 0 || !read_terms(call, 3, false, &terms)) {
         return;
     }
-    if (count > 1) {
+    if (count > 1 || call->batch->has_chain) {
         ask_list(call, WEIR_CAN_TAKE, key, count, &terms);
     } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
         ask(call, WEIR_CAN_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
@@ -447,7 +561,7 @@ static void ask_without_cost(struct resp_call *call, enum weir_operation operati
                              enum resp_answer answer)
 {
     struct bytes key = resp_arg(call, 1);
-    if (check_key(call, key) && read_limit(call, resp_arg(call, 2))) {
+    if (check_key(call, key) && read_limit(call, key, resp_arg(call, 2))) {
         ask(call, operation, key, 0, answer);
     }
 }
@@ -467,7 +581,7 @@ void resp_block(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     int64_t block_ms;
-    if (!check_key(call, key) || !read_limit(call, resp_arg(call, 2))) {
+    if (!check_key(call, key) || !read_limit(call, key, resp_arg(call, 2))) {
         return;
     }
     if (!resp_read_integer(resp_arg(call, 3), &block_ms) || block_ms < 1

@@ -238,7 +238,8 @@ static void call_handler(struct resp_call *call, const struct resp_handler *hand
     }
     handler->handle(call);
     /* An inline command's arguments live in the memory that the next one overwrites. */
-    if (call->command->is_inline || call->batch->count >= RESP_BATCH_COUNT_MAX) {
+    if (call->command->is_inline || call->batch->count >= RESP_BATCH_COUNT_MAX
+        || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX) {
         resp_flush(call->batch, call->service, call->output);
     }
 }
@@ -278,6 +279,7 @@ static size_t session_bytes(const void *memory)
 
 static void session_close(void *memory)
 {
+    resp_forget_wait(memory);
     resp_transaction_release(memory);
 }
 

@@ -5,6 +5,7 @@
 #ifndef WEIR_PROTOCOL_RESP_RESP_SESSION_H
 #define WEIR_PROTOCOL_RESP_RESP_SESSION_H
 
+#include "limiter/asked.h"
 #include "limiter/limit_list.h"
 #include "protocol/engine.h"
 #include "protocol/resp/resp_parse.h"
@@ -45,6 +46,8 @@ struct resp_session {
     bool wait_is_together;                // and whether its answer lists them
     bool is_authenticated;                // has said the password, if one is wanted
     struct resp_transaction *transaction; // since MULTI; NULL: none
+    const struct named_limit *
+        *waits_for; // while a take stands in line: of each limit; NULL: no names
     char name[RESP_NAME_BYTES_MAX + 1];
     char library_name[RESP_LIBRARY_BYTES_MAX + 1];
     char library_version[RESP_LIBRARY_BYTES_MAX + 1];
@@ -88,7 +91,12 @@ struct resp_batch {
     struct weir_decision decisions[RESP_BATCH_ROOM];
     struct weir_detail details[RESP_BATCH_ROOM];
     struct resp_question questions[RESP_BATCH_ROOM];
+    const struct named_limit *named[RESP_BATCH_ROOM]; // beside each request; NULL: written out
     struct weir_rule rules[RESP_RULE_ROOM];
+    struct asked_part parts[RESP_RULE_ROOM]; // beside each rule; `named` at least
+    bool has_chain;                          // among the last text's
+    size_t keys_used;
+    char keys[2 * CHAIN_KEYS_BYTES_MAX]; // of chains
     struct resp_command command;
 };
 
@@ -127,8 +135,11 @@ void resp_block(struct resp_call *call);
 void resp_unblock(struct resp_call *call);
 
 /* Writes the answer to the take for which this connection stood in line: one decision per limit. */
-void resp_answer_wait(const struct resp_session *session, struct service *service,
+void resp_answer_wait(struct resp_session *session, struct service *service,
                       const struct weir_decision *decisions, struct buffer *output);
+
+/* Forgets for which names it stood there. */
+void resp_forget_wait(struct resp_session *session);
 
 /* True if the command is a take that would wait. */
 bool resp_is_wait(const struct resp_command *command);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config/tree.h"
+#include "core/bucket_math.h"
 
 struct reader {
     struct tree tree;
@@ -387,6 +388,9 @@ static bool read_route(struct reader *reader, const struct node *node)
     if (target.limit == NULL && target.chain == NULL) {
         return refuse(reader, fields[1], "there is no limit or chain '%.*s'", shown(fields[1]),
                       fields[1]->text);
+    }
+    if (!name_counts(target, cost_micro)) {
+        return refuse(reader, fields[3], "the cost: " LIMIT_COUNTS_WHOLE);
     }
     return names_add_route(reader->names, methods, text_of(fields[0]), target, cost_micro, &error)
                == WEIR_OK

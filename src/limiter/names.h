@@ -152,6 +152,10 @@ WEIR_MUST_USE enum weir_status names_add_route(struct names *names, unsigned met
                                                struct text path, struct name_found target,
                                                uint64_t cost_micro, struct weir_error *error);
 
+/* Whether all limits of a target can count such a cost, overrides among them: some count in whole
+ * units. */
+bool name_counts(struct name_found target, uint64_t cost_micro);
+
 /* Gives every rule the hash key under which this limiter has its buckets. The last step. */
 void names_bind(struct names *names, const struct weir_limiter *limiter);
 

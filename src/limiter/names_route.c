@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "core/bucket_math.h"
 #include "core/fail.h"
 #include "limiter/names.h"
 #include "limiter/names_state.h"
@@ -152,6 +153,24 @@ static bool is_covered(const struct names *names, unsigned methods, struct text 
         }
     }
     return methods != 0 && (methods & ~taken) == 0;
+}
+
+static bool limit_and_overrides_count(const struct named_limit *limit, uint64_t cost_micro)
+{
+    bool counts = limit_counts(&limit->usual.rule.limit, cost_micro);
+    for (size_t i = 0; counts && i < limit->override_count; i++) {
+        counts = limit_counts(&limit->overrides[i].numbers.rule.limit, cost_micro);
+    }
+    return counts;
+}
+
+bool name_counts(struct name_found target, uint64_t cost_micro)
+{
+    bool counts = target.limit == NULL || limit_and_overrides_count(target.limit, cost_micro);
+    for (size_t i = 0; target.chain != NULL && counts && i < target.chain->link_count; i++) {
+        counts = limit_and_overrides_count(target.chain->links[i].limit, cost_micro);
+    }
+    return counts;
 }
 
 enum weir_status names_add_route(struct names *names, unsigned methods, struct text path,

@@ -567,3 +567,29 @@ def test_what_no_route_is_for(path):
             assert (status, why in answer["detail"]) == (400, True), answer
         server.reload("limits: {user: 2/s}")
         assert check(server, "key=a&route=rest&rest=/api")[0] == 400
+
+
+# ---- the page ----
+
+
+def test_the_page_about_names(path, tmp_path):
+    """Every session of docs/name-your-limits.md, against the file that it shows."""
+    page = (ROOT / "docs/name-your-limits.md").read_text()
+    text = re.search(r"^```yaml\n(.*?)^```", page, re.M | re.S).group(1)
+    (tmp_path / "weir").symlink_to(weir_binary())
+    with Configured(path, text, "--test-clock") as server:
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb",
+                       "WEIR_SERVER": f"127.0.0.1:{server.resp_port}"}
+        sessions = [
+            part.partition("\n")[::2]
+            for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S)
+            for part in re.split(r"^\$ ", block, flags=re.M)[1:]
+        ]
+        assert len(sessions) >= 12
+        for command, output in sessions:
+            command = command.replace("redis-cli -p 6390", f"redis-cli --no-raw -p {server.resp_port}")
+            command = command.replace("127.0.0.1:8390", f"127.0.0.1:{server.http_port}")
+            ran = subprocess.run(["bash", "-c", command], env=environment, text=True, timeout=30,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            said = ran.stdout.replace(f"127.0.0.1:{server.resp_port}", "127.0.0.1:6390")
+            assert said == output, command

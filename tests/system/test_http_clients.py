@@ -183,10 +183,10 @@ class Nginx:
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
-    def get(self, *words):
+    def get(self, *words, path="/"):
         socket_path = str(self.folder / "front.sock")
         return read_answer(
-            run_curl("-i", "--unix-socket", socket_path, *words, "http://front/")
+            run_curl("-i", "--unix-socket", socket_path, "--path-as-is", *words, f"http://front{path}")
         )
 
     def stop(self):
@@ -301,3 +301,30 @@ def test_nginx_with_the_password_gets_decisions(password_file, start_nginx):
     with WeirServer(*options) as server:
         nginx = start_nginx(server, read_snippet().replace("internal;", bearer))
         assert [nginx.get("-H", "X-Api-Key: alice")[0] for _ in range(11)] == [200] * 10 + [429]
+
+
+def test_nginx_asks_by_route(start_nginx, tmp_path):
+    """The location of docs/name-your-limits.md, with the configuration that the page begins with."""
+    page = (GUIDE.parent / "name-your-limits.md").read_text()
+    location = page.split("```nginx\n")[1].split("```")[0]
+    config = tmp_path / "weir.yaml"
+    config.write_text(page.split("```yaml\n")[1].split("```")[0].replace("login: 5/min", "login: 1/min"))
+    snippet = """
+        location / {
+            auth_request /weir;
+            error_page 403 = @refused;
+            proxy_pass http://app;
+        }
+        location @refused { return 429; }
+""" + location
+    with WeirServer("--test-clock", "--refused-status", "403", "--config", config) as server:
+        nginx = start_nginx(server, snippet)
+        user = ["-H", "X-User: ann", "-H", "X-Tenant: acme"]
+        assert nginx.get("-X", "POST", path="/login")[0] == 200
+        for dodge in ("/login?a", "/x/..//login", "/%6Cogin"):
+            cheat = ["-H", "X-Weir-Cost: 0", "-H", "X-Original-URI: /", "-H", "X-Weir-Key: other"]
+            assert nginx.get("-X", "POST", *cheat, path=dodge)[0] == 429
+        assert [nginx.get(*user, path="/api/search")[0] for _ in range(5)] == [200] * 4 + [429]
+        assert nginx.get("-H", "X-User: bob", "-H", "X-Tenant: acme", path="/api/search")[0] == 200
+        assert nginx.get("-H", "X-Weir-Var-User: eve", *user, path="/api/search")[0] == 429
+        assert nginx.get(path="/api/search")[0] == 500  # nobody to charge: not let pass

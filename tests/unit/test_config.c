@@ -202,6 +202,9 @@ static void test_what_is_no_route(void **state)
         {LIMITS "routes: [{path: /, limit: api, method: []}]\n", 2, 40, "this list of methods"},
         {LIMITS "routes: [{path: /, limit: api, method: [GET, GET]}]\n", 2, 46, "twice"},
         {LIMITS "routes: [{path: /, limit: api, cost: -1}]\n", 2, 38, "expected the cost"},
+        {"limits: {a: sliding 5/min, b: 5/s}\nchains: {c: [b, a]}\n"
+         "routes: [{path: /, limit: c, cost: 0.5}]\n",
+         3, 36, "the cost: this limit counts whole units"},
         {LIMITS "routes:\n- {path: /, limit: api}\n- {path: /x, limit: all}\n", 4, 10,
          "no request comes here"},
     };

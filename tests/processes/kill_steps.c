@@ -50,8 +50,11 @@ static uint64_t hash_of(int key)
 static struct weir_decision decide(enum weir_operation operation, int key, uint64_t cost,
                                    uint64_t now_ns, struct weir_detail *detail)
 {
-    struct weir_request request = {
-        .rule = &rule, .cost_micro = cost * WEIR_UNIT, .operation = operation, .detail = detail};
+    struct weir_request request = {.rule = &rule,
+                                   .cost_micro = cost * WEIR_UNIT,
+                                   .operation = operation,
+                                   .detail = detail,
+                                   .block_ns = cost * S}; // of a block
     return table_decide_hash(table, &request, hash_of(key), now_ns);
 }
 
@@ -71,6 +74,18 @@ static void prepare_nothing(void)
 static void prepare_bucket(void)
 {
     must_take(0, 3, T0);
+}
+
+/* Locked out for 5 s; or until an hour ago, and nobody has come since. */
+static void prepare_block(void)
+{
+    must_take(0, 3, T0);
+    (void)decide(WEIR_BLOCK, 0, 5, T0, NULL);
+}
+
+static void prepare_old_block(void)
+{
+    (void)decide(WEIR_BLOCK, 0, 5, T0 - 3600 * S, NULL);
 }
 
 /* Home is full of live buckets: the next key goes elsewhere, and home has to remember it. */
@@ -131,19 +146,28 @@ static const struct scenario {
     enum weir_operation operation;
     int key;
     uint64_t cost;
-    int found; // a key that has a bucket afterwards
+    int found;        // a key that has a bucket afterwards
+    uint64_t block_s; // block= of the limit
 } SCENARIOS[] = {
-    {"take of a bucket", prepare_bucket, WEIR_TAKE, 0, 1, 0},
-    {"take that is refused", prepare_bucket, WEIR_TAKE, 0, 8, 0},
-    {"fill of a bucket", prepare_bucket, WEIR_FILL, 0, 20, 0},
-    {"refund of a bucket", prepare_bucket, WEIR_REFUND, 0, 2, 0},
-    {"reset of a bucket", prepare_full_home, WEIR_RESET, 1, 0, 2},
-    {"new bucket at home", prepare_nothing, WEIR_TAKE, 0, 1, 0},
-    {"new bucket elsewhere", prepare_full_home, WEIR_TAKE, 0, 1, 1},
-    {"new bucket in a used slot", prepare_drained, WEIR_TAKE, 0, 1, 0},
-    {"new bucket past what was given back", prepare_given_back, WEIR_TAKE, 0, 1, 0},
-    {"new bucket by the heir of a death", prepare_death, WEIR_TAKE, 0, 1, 0},
-    {"new bucket, the first after a crash", prepare_crash, WEIR_TAKE, 4, 1, 3},
+    {"take of a bucket", prepare_bucket, WEIR_TAKE, 0, 1, 0, 0},
+    {"take that is refused", prepare_bucket, WEIR_TAKE, 0, 8, 0, 0},
+    {"fill of a bucket", prepare_bucket, WEIR_FILL, 0, 20, 0, 0},
+    {"refund of a bucket", prepare_bucket, WEIR_REFUND, 0, 2, 0, 0},
+    {"reset of a bucket", prepare_full_home, WEIR_RESET, 1, 0, 2, 0},
+    {"new bucket at home", prepare_nothing, WEIR_TAKE, 0, 1, 0, 0},
+    {"new bucket elsewhere", prepare_full_home, WEIR_TAKE, 0, 1, 1, 0},
+    {"new bucket in a used slot", prepare_drained, WEIR_TAKE, 0, 1, 0, 0},
+    {"new bucket past what was given back", prepare_given_back, WEIR_TAKE, 0, 1, 0, 0},
+    {"new bucket by the heir of a death", prepare_death, WEIR_TAKE, 0, 1, 0, 0},
+    {"new bucket, the first after a crash", prepare_crash, WEIR_TAKE, 4, 1, 3, 0},
+    {"block of a bucket", prepare_bucket, WEIR_BLOCK, 0, 5, 0, 0},
+    {"block of a key without a bucket", prepare_full_home, WEIR_BLOCK, 0, 5, 1, 0},
+    {"block that is prolonged", prepare_block, WEIR_BLOCK, 0, 50, 0, 0},
+    {"block that is taken away", prepare_block, WEIR_UNBLOCK, 0, 0, 0, 0},
+    {"take that meets a block", prepare_block, WEIR_TAKE, 0, 1, 0, 0},
+    {"take that meets a block that is over", prepare_old_block, WEIR_TAKE, 0, 1, 0, 0},
+    {"take that is refused, and blocks", prepare_bucket, WEIR_TAKE, 0, 8, 0, 7},
+    {"fill that fills up, and blocks", prepare_bucket, WEIR_FILL, 0, 20, 0, 7},
 };
 
 /* ---- led step by step ---- */
@@ -195,8 +219,10 @@ static void end_child(pid_t child)
 
 /* ---- what must be true ---- */
 
+/*   ends_ns  of its block; 0: none */
 struct view {
     uint64_t empty_at_ns[KEYS];
+    uint64_t ends_ns[KEYS];
 };
 
 static struct view look_at_all(void)
@@ -204,8 +230,10 @@ static struct view look_at_all(void)
     struct view view;
     for (int key = 0; key < KEYS; key++) {
         struct weir_detail detail;
-        (void)decide(WEIR_SHOW, key, 0, T0, &detail);
+        struct weir_decision decision = decide(WEIR_SHOW, key, 0, T0, &detail);
+        bool is_blocked = decision.verdict == WEIR_BLOCKED;
         view.empty_at_ns[key] = detail.empty_at_ns;
+        view.ends_ns[key] = is_blocked ? T0 + (uint64_t)decision.retry_after_ns : 0;
     }
     return view;
 }
@@ -219,6 +247,12 @@ static void check_views(const struct scenario *scenario, int at, const struct vi
             give_up("%s, killed after step %d: key %d is empty at %" PRIu64 ", and not at %" PRIu64
                     " or %" PRIu64,
                     scenario->name, at, key, is, before->empty_at_ns[key], after->empty_at_ns[key]);
+        }
+        uint64_t ends = seen->ends_ns[key];
+        if (ends != before->ends_ns[key] && ends != after->ends_ns[key]) {
+            give_up("%s, killed after step %d: key %d is blocked until %" PRIu64
+                    ", and not %" PRIu64 " or %" PRIu64,
+                    scenario->name, at, key, ends, before->ends_ns[key], after->ends_ns[key]);
         }
     }
 }
@@ -243,9 +277,11 @@ static void go_on(const struct scenario *scenario, int at, const struct view *be
         uint64_t from = again.empty_at_ns[key] > T0 ? again.empty_at_ns[key] : T0;
         struct weir_detail detail;
         (void)decide(WEIR_SHOW, key, 0, T0, &detail);
-        if (detail.empty_at_ns != from + S && detail.empty_at_ns != from) {
+        uint64_t to =
+            detail.empty_at_ns > T0 ? detail.empty_at_ns : T0; // blocked, perhaps, and empty
+        if (to != from + S && to != from) {
             give_up("%s, killed after step %d: a take of key %d led from %" PRIu64 " to %" PRIu64,
-                    scenario->name, at, key, from, detail.empty_at_ns);
+                    scenario->name, at, key, from, to);
         }
     }
 }
@@ -304,9 +340,12 @@ static void run(const struct scenario *scenario, bool is_soak)
     memset(table->stripes, 0, table->stripe_count * sizeof *table->stripes);
     table->epoch = 0;
     table_open_locks(table);
+    rule.limit.block_ns = 0;
     scenario->prepare();
+    rule.limit.block_ns = scenario->block_s * S;
     keep_image();
     struct view before = look_at_all();
+    put_back_image(); // to look at a block that is over is to forget it
     int step_count = explore(scenario, changes, &after);
     int stride = step_count > LONG_STEPS ? LONG_STRIDE : 1;
     stride = is_soak ? stride : step_count / EVEN_KILLS + 1;

@@ -16,12 +16,13 @@
  *     stepped  COUNT/[N]UNIT [capacity=C] [POLICY...]
  *     fixed    COUNT/[N]UNIT [POLICY...]
  *     sliding  COUNT/[N]UNIT [POLICY...]
+ *     window   COUNT/[N]UNIT [POLICY...]
  *
  *     COUNT   0.000001 .. 10^12, at most six places after the point
  *     N       1 or more, whole; UNIT one of ns us ms s min h d w, and for fixed also month year;
  *             N UNIT at most 100 years, of fixed and sliding 50
- *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias. Fixed and
- *             sliding hold COUNT, and take no other capacity
+ *     C       the same range as COUNT; max(COUNT, 1) unless said; `burst=` is an alias. Fixed,
+ *             sliding and window hold COUNT, and take no other capacity
  *     first   whether the first in an empty queue goes after one interval, or now: then C wait
  *             beside it
  *     POLICY  what is no part of a bucket's identity:
@@ -42,6 +43,8 @@
  * millionths it counts whole units. Sliding counts whole units in two windows since the first charge
  * of an empty one, and weighs the former by what is left of it: an approximation of "COUNT in any
  * period". Its COUNT is whole and at most WEIR_SLIDING_COUNT_MAX.
+ * Window lets at most COUNT pass in any period, wherever it begins: a log of what has passed, whole
+ * units, in a store's memory for events. Its COUNT is whole and at most WEIR_WINDOW_COUNT_MAX.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */
@@ -69,6 +72,7 @@ extern "C" {
 #define WEIR_LIMIT_TEXT_MAX  256                           /* bytes of a limit's text */
 
 #define WEIR_SLIDING_COUNT_MAX UINT64_C(1048575) /* COUNT of a sliding limit, units */
+#define WEIR_WINDOW_COUNT_MAX  UINT64_C(1000000) /* and of a window */
 
 #define WEIR_WAITING     UINT32_C(1000)    /* who may wait for one bucket, unless said */
 #define WEIR_WAITING_MAX UINT32_C(1000000) /* and at most */
@@ -82,7 +86,8 @@ enum weir_kind {
     WEIR_KIND_QUEUE = 1,   /* the leaky bucket as a shaper: what fits goes at its own instant */
     WEIR_KIND_STEPPED = 2, /* drains COUNT at the end of each whole period */
     WEIR_KIND_FIXED = 3,   /* COUNT in each window of the calendar, UTC */
-    WEIR_KIND_SLIDING = 4  /* two windows, the former one weighted */
+    WEIR_KIND_SLIDING = 4, /* two windows, the former one weighted */
+    WEIR_KIND_WINDOW = 5   /* COUNT in any period: a log */
 };
 
 /* When the first in an empty queue goes. */
@@ -116,7 +121,7 @@ struct weir_limit_config {
  * With g = gcd(count_micro, period_ns), a cost of m millionths moves the moment at which a bucket
  * is empty by m * scale / denominator nanoseconds: a whole part and a remainder in
  * denominator-ths. Of a stepped limit g is 1, and full_rest is in millionths. Of fixed and sliding
- * ones scale is the period, and the denominator is above all that they count. */
+ * ones and of windows scale is the period, and the denominator is above all that they count. */
 struct weir_limit {
     uint64_t denominator;           /* count_micro / g */
     uint64_t scale;                 /* period_ns / g */

@@ -21,7 +21,8 @@ uint64_t promise_held_micro(const struct weir_limit_config *config)
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_STEPPED:
     case WEIR_KIND_FIXED:
-    case WEIR_KIND_SLIDING: break;
+    case WEIR_KIND_SLIDING:
+    case WEIR_KIND_WINDOW: break;
     case WEIR_KIND_QUEUE: goes_at_once = config->first == WEIR_FIRST_NOW; break;
     }
     return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
@@ -83,6 +84,7 @@ struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint
     case WEIR_KIND_STEPPED:
         return amount_of((uint128)div_ceil(cost_micro, config->count_micro) * period_ns, 1);
     case WEIR_KIND_FIXED: return amount_of(promise_period_ns(config), 1);
+    case WEIR_KIND_WINDOW: return amount_of(period_ns, 1); // all at once, if it came so
     case WEIR_KIND_SLIDING: // a period in which all of it counts, and then evenly
         return amount_of(((uint128)config->count_micro + cost_micro) * period_ns,
                          config->count_micro);
@@ -111,6 +113,8 @@ struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_
         return amount_of(config->capacity_micro + div_ceil(window_ns, config->period_ns) * count,
                          WEIR_UNIT);
     case WEIR_KIND_FIXED: return amount_of(windows_met(config, window_ns) * count, WEIR_UNIT);
+    case WEIR_KIND_WINDOW: // beside those in between, what leaves at the end lets in as many again
+        return amount_of((window_ns / config->period_ns + 1) * count, WEIR_UNIT);
     case WEIR_KIND_SLIDING: {
         uint64_t met = windows_met(config, window_ns);
         return amount_of(met * count - (met > 1 ? WEIR_UNIT : 0), WEIR_UNIT);
@@ -126,7 +130,7 @@ struct weir_amount promise_leaving(const struct weir_limit_config *config, uint6
 
 uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns)
 {
-    if (config->kind == WEIR_KIND_FIXED) {
+    if (config->kind == WEIR_KIND_FIXED || config->kind == WEIR_KIND_WINDOW) {
         return after_ns < promise_period_ns(config) ? config->count_micro : 0;
     }
     assert(config->kind == WEIR_KIND_STEPPED);

@@ -16,7 +16,11 @@
  * k = ceil(T/P) + 1 of those (months have no one length: then as many as the calendar lets it meet). So
  *
  *         admitted <= k * N               fixed
- *         admitted <= k * N - 1           sliding, k > 1: beside what is left of N, not all of N fits. */
+ *         admitted <= k * N - 1           sliding, k > 1: beside what is left of N, not all of N fits
+ *
+ * and of kind window, where at most N pass in any P, the end of which is the beginning of another,
+ *
+ *         admitted <= N * (floor(T/P) + 1). */
 #ifndef WEIR_CLI_PROMISE_H
 #define WEIR_CLI_PROMISE_H
 
@@ -45,8 +49,8 @@ struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint
 /* Units that are admitted at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
 
-/* What is left in a full bucket of a limit that drains by whole periods, stepped or fixed, so long after its
- * period began, in millionths. */
+/* What is left in a full bucket of a limit that drains by whole periods (stepped, fixed, window) so long after
+ * its period began, in millionths. */
 uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t after_ns);
 
 /* Units that leave a queue at most in such a window, one at a time: never closer than their interval. */

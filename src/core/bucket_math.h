@@ -57,6 +57,9 @@
 #define BUCKET_IS_BLOCK (UINT64_C(1) << 63)
 #define BUCKET_FLAGS    (BUCKET_LINE | BUCKET_MARKED | BUCKET_MOVED | BUCKET_BLOCKED)
 
+/* Of the kind's own: the 40 bits lead to a log of events (window_math.h). */
+#define BUCKET_LOG (UINT64_C(1) << 56)
+
 _Static_assert(WEIR_DENOMINATOR_MAX <= BUCKET_REST_MASK + 1, "a remainder fits its bits");
 _Static_assert(WEIR_NOW_NS_MAX + WEIR_SPAN_NS_MAX + 1 < UINT64_C(1) << 63,
                "every moment fits a signed 64-bit integer, as databases have them");

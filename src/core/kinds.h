@@ -15,10 +15,23 @@
 #include "core/fixed_math.h"
 #include "core/sliding_math.h"
 #include "core/stepped_math.h"
+#include "core/window_math.h"
 
 static inline enum weir_kind kind_of(const struct weir_limit *limit)
 {
     return (enum weir_kind)limit->kind;
+}
+
+/* Whether it keeps a log, so that no state says all about it: a store that keeps one asks it, and whoever has
+ * a state alone is answered that nothing can be decided. Its outcomes are window_outcome()s. */
+static inline bool kind_has_log(const struct weir_limit *limit)
+{
+    return limit->kind == WEIR_KIND_WINDOW;
+}
+
+static inline struct outcome window_alone(struct weir_bucket bucket)
+{
+    return (struct outcome){WEIR_FAILED, {bucket.empty_at_ns, bucket.word & BUCKET_REST_MASK}};
 }
 
 static inline struct outcome kind_take(struct weir_bucket bucket, const struct weir_limit *limit,
@@ -30,6 +43,7 @@ static inline struct outcome kind_take(struct weir_bucket bucket, const struct w
     case WEIR_KIND_STEPPED: return stepped_take(bucket, limit, charge, now_ns);
     case WEIR_KIND_FIXED: return fixed_take(bucket, limit, charge, now_ns);
     case WEIR_KIND_SLIDING: return sliding_take(bucket, limit, charge, now_ns);
+    case WEIR_KIND_WINDOW: return window_alone(bucket);
     }
     return bucket_take(bucket, limit, charge, now_ns);
 }
@@ -50,6 +64,10 @@ static inline struct outcome kind_fill(struct weir_bucket bucket, const struct w
     case WEIR_KIND_STEPPED: return stepped_fill(bucket, limit, charge, now_ns, spill, full);
     case WEIR_KIND_FIXED: return fixed_fill(bucket, limit, charge, now_ns, spill, full);
     case WEIR_KIND_SLIDING: return sliding_fill(bucket, limit, charge, now_ns, spill, full);
+    case WEIR_KIND_WINDOW:
+        *spill = amount_of(charge->cost_micro, WEIR_UNIT);
+        *full = false;
+        return window_alone(bucket);
     }
     return bucket_fill(bucket, limit, charge, now_ns, spill, full);
 }
@@ -67,6 +85,7 @@ static inline struct outcome kind_refund(struct weir_bucket bucket, const struct
     case WEIR_KIND_STEPPED: return stepped_refund(bucket, limit, charge, now_ns);
     case WEIR_KIND_FIXED: return fixed_refund(bucket, limit, charge, now_ns);
     case WEIR_KIND_SLIDING: return sliding_refund(bucket, limit, charge, now_ns);
+    case WEIR_KIND_WINDOW: return window_alone(bucket);
     }
     return bucket_refund(bucket, limit, charge, now_ns);
 }
@@ -81,6 +100,7 @@ static inline struct weir_amount kind_level(struct weir_bucket bucket,
     case WEIR_KIND_STEPPED: return amount_of(stepped_level(limit, moment, now_ns), WEIR_UNIT);
     case WEIR_KIND_FIXED: return amount_of(fixed_level(limit, moment, now_ns), WEIR_UNIT);
     case WEIR_KIND_SLIDING: return sliding_level(limit, moment, now_ns);
+    case WEIR_KIND_WINDOW: return amount_of(0, 1);
     }
     return bucket_level(bucket, limit, now_ns);
 }
@@ -95,6 +115,7 @@ static inline uint64_t kind_remaining(const struct weir_limit *limit, struct spa
     case WEIR_KIND_STEPPED: return stepped_room(limit, moment, now_ns) / WEIR_UNIT;
     case WEIR_KIND_FIXED: return fixed_room(limit, moment, now_ns) / WEIR_UNIT;
     case WEIR_KIND_SLIDING: return sliding_remaining(limit, moment, now_ns);
+    case WEIR_KIND_WINDOW: return window_room(limit, moment.rest);
     }
     return span_remaining(span_since(moment, now_ns), limit);
 }
@@ -107,7 +128,8 @@ static inline uint64_t kind_empty_at_ns(const struct weir_limit *limit, struct s
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED: return moment.ns;
     case WEIR_KIND_FIXED:
-    case WEIR_KIND_SLIDING: return moment.rest > 0 ? moment.ns : 0;
+    case WEIR_KIND_SLIDING:
+    case WEIR_KIND_WINDOW: return moment.rest > 0 ? moment.ns : 0;
     }
     return span_ceil_ns(moment);
 }
@@ -137,6 +159,7 @@ static inline uint64_t kind_fits_at(const struct weir_limit *limit, struct span 
     case WEIR_KIND_STEPPED: return stepped_fits_at(limit, moment, charge->cost_micro, now_ns);
     case WEIR_KIND_FIXED: return fixed_fits_at(limit, moment, charge->cost_micro, now_ns);
     case WEIR_KIND_SLIDING: return sliding_fits_at(limit, moment, charge->cost_micro, now_ns);
+    case WEIR_KIND_WINDOW: return now_ns; // only its log knows
     }
     return bucket_fits_at(limit, moment, charge, now_ns);
 }
@@ -145,6 +168,10 @@ static inline uint64_t kind_fits_at(const struct weir_limit *limit, struct span 
 static inline void kind_answer(struct weir_decision *decision, const struct weir_limit *limit,
                                struct outcome outcome, uint64_t now_ns)
 {
+    if (__builtin_expect(outcome.verdict == WEIR_FAILED, 0)) {
+        bucket_answer_failed(decision, limit);
+        return;
+    }
     uint64_t empty_at_ns = kind_empty_at_ns(limit, outcome.moment);
     decision->verdict = outcome.verdict;
     decision->capacity = limit->capacity;

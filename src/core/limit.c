@@ -18,7 +18,7 @@ static bool knows_words(const struct weir_limit_config *config)
 {
     bool has_first = config->first == WEIR_FIRST_INTERVAL
                      || (config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW);
-    return config->kind >= WEIR_KIND_BUCKET && config->kind <= WEIR_KIND_SLIDING && has_first
+    return config->kind >= WEIR_KIND_BUCKET && config->kind <= WEIR_KIND_WINDOW && has_first
            && (config->on_full == WEIR_ON_FULL_REFUSE || config->on_full == WEIR_ON_FULL_ALLOW);
 }
 
@@ -120,13 +120,24 @@ static enum weir_status compile_stepped(struct weir_limit *limit,
     return WEIR_OK;
 }
 
-/* Fixed and sliding limits hold what they count in a period, and a state may last two of them. */
-static enum weir_status check_counted(const struct weir_limit_config *config, const char *kind,
-                                      struct weir_error *error)
+/* What lets a count pass in a period holds that count. */
+static enum weir_status check_capacity(const struct weir_limit_config *config, const char *kind,
+                                       struct weir_error *error)
 {
     if (config->capacity_micro != config->count_micro) {
         return fail(error, WEIR_E_RANGE, 0,
                     "a %s limit holds its count, and nothing else: leave the capacity out", kind);
+    }
+    return WEIR_OK;
+}
+
+/* So do fixed and sliding limits, and a state may last two of their periods. */
+static enum weir_status check_counted(const struct weir_limit_config *config, const char *kind,
+                                      struct weir_error *error)
+{
+    enum weir_status status = check_capacity(config, kind, error);
+    if (status != WEIR_OK) {
+        return status;
     }
     if (config->period_ns > WEIR_WINDOW_NS_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "the period of a %s limit must be at most 50 years",
@@ -173,6 +184,23 @@ static enum weir_status compile_sliding(struct weir_limit *limit,
     return check_counted(config, "sliding", error);
 }
 
+/* As window_math.h wants it. */
+static enum weir_status compile_window(struct weir_limit *limit,
+                                       const struct weir_limit_config *config,
+                                       struct weir_error *error)
+{
+    if (config->count_micro % WEIR_UNIT != 0
+        || config->count_micro > WEIR_WINDOW_COUNT_MAX * WEIR_UNIT) {
+        return fail(error, WEIR_E_INEXACT, 0,
+                    "the count of a window must be a whole number, 1 to 1000000");
+    }
+    limit->denominator = BUCKET_REST_MASK + 1;
+    limit->scale = config->period_ns;
+    limit->full_ns = config->period_ns;
+    limit->grain_micro = WEIR_UNIT;
+    return check_capacity(config, "window", error);
+}
+
 enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
                                  struct weir_error *error)
 {
@@ -196,6 +224,7 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
     case WEIR_KIND_STEPPED: return compile_stepped(limit, config, error);
     case WEIR_KIND_FIXED: return compile_fixed(limit, config, error);
     case WEIR_KIND_SLIDING: return compile_sliding(limit, config, error);
+    case WEIR_KIND_WINDOW: return compile_window(limit, config, error);
     }
     return compile_bucket(limit, config, error);
 }

@@ -374,7 +374,7 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
 }
 
 /* By enum weir_kind. */
-static const char *const KINDS[] = {"bucket", "queue", "stepped", "fixed", "sliding"};
+static const char *const KINDS[] = {"bucket", "queue", "stepped", "fixed", "sliding", "window"};
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
 bool limit_word_is_kind(const char *text, size_t length)
@@ -402,7 +402,7 @@ static enum weir_status read_kind(struct reader *reader, enum weir_kind *kind)
     if (i == KIND_COUNT) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
                     "unknown kind '%.*s'; a limit starts with a count or with a kind: bucket queue"
-                    " stepped fixed sliding",
+                    " stepped fixed sliding window",
                     shown(word), word.text);
     }
     *kind = (enum weir_kind)i;
@@ -438,10 +438,10 @@ static uint32_t usual_waiting(enum weir_kind kind)
     return kind == WEIR_KIND_QUEUE ? WEIR_WAITING_MAX : WEIR_WAITING;
 }
 
-/* A window of a fixed or sliding limit holds what is counted in it. */
+/* A window of the calendar, one that slides or any: it holds what is counted in it. */
 static bool holds_its_count(enum weir_kind kind)
 {
-    return kind == WEIR_KIND_FIXED || kind == WEIR_KIND_SLIDING;
+    return kind == WEIR_KIND_FIXED || kind == WEIR_KIND_SLIDING || kind == WEIR_KIND_WINDOW;
 }
 
 static uint64_t usual_capacity(enum weir_kind kind, uint64_t count_micro)

@@ -139,6 +139,22 @@ struct outcome line_look(struct lines *lines, const struct line *line, uint64_t 
 void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,
                  struct outcome outcome, uint64_t retry_after_ns, uint64_t now_ns);
 
+/* ---- line_window.c ---- */
+
+/* When a charge fits into the window with this id behind all who stand in line from `first` on, each of whom
+ * goes as soon as he fits. */
+uint64_t line_window_fits_at(struct lines *lines, const struct weir_limit *limit, uint64_t id,
+                             struct waiter *first, const struct charge *charge, uint64_t now_ns);
+
+/* When one fits that goes before everybody, into a bucket that stands at this moment. */
+static inline uint64_t line_head_fits_at(struct lines *lines, const struct weir_limit *limit,
+                                         uint64_t id, const struct charge *charge,
+                                         struct span moment, uint64_t now_ns)
+{
+    return kind_has_log(limit) ? line_window_fits_at(lines, limit, id, NULL, charge, now_ns)
+                               : kind_fits_at(limit, moment, charge, now_ns);
+}
+
 /* ---- lines.c, for the kinds ---- */
 
 /* His deadline is here: he is answered. To come again would be to come behind those who stay. */

@@ -37,10 +37,13 @@ static struct span after_all(const struct line *line, struct span moment)
 
 /* When a charge fits behind all who are there, each of whom goes as soon as he fits. What a bucket drains
  * meanwhile is known by its span; a line of any other kind is walked through. */
-static uint64_t fits_behind_at(const struct lines *lines, const struct line *line,
+static uint64_t fits_behind_at(struct lines *lines, const struct line *line,
                                const struct charge *charge, struct span moment, uint64_t now_ns)
 {
     const struct weir_limit *limit = limit_of(line);
+    if (kind_has_log(limit)) {
+        return line_window_fits_at(lines, limit, line->id, line->first, charge, now_ns);
+    }
     uint64_t utc_offset_ns = load_relaxed(&lines->store->utc_offset_ns); // it may change until then
     if (limit->kind == WEIR_KIND_BUCKET) {
         struct span behind = after_all(line, moment);
@@ -69,9 +72,10 @@ static struct shortage shortage_of_bucket(struct lines *lines, const struct line
 {
     const struct weir_limit *limit = &joining->request->rule->limit;
     uint64_t now_ns = joining->now_ns;
-    uint64_t turn_ns = line != NULL
-                           ? fits_behind_at(lines, line, &joining->charge, outcome.moment, now_ns)
-                           : kind_fits_at(limit, outcome.moment, &joining->charge, now_ns);
+    const struct charge *charge = &joining->charge;
+    uint64_t turn_ns =
+        line != NULL ? fits_behind_at(lines, line, charge, outcome.moment, now_ns)
+                     : line_head_fits_at(lines, limit, joining->id, charge, outcome.moment, now_ns);
     uint64_t needed_ns = ns_until(turn_ns, now_ns);
     if (line_has_place(lines, line, joining)) {
         return (struct shortage){needed_ns, 0};
@@ -80,7 +84,7 @@ static struct shortage shortage_of_bucket(struct lines *lines, const struct line
         return (struct shortage){needed_ns, needed_ns};
     }
     struct charge head = charge_of(limit, line->first->cost_micro);
-    uint64_t free_at_ns = kind_fits_at(limit, outcome.moment, &head, now_ns);
+    uint64_t free_at_ns = line_head_fits_at(lines, limit, line->id, &head, outcome.moment, now_ns);
     return (struct shortage){needed_ns, line_place_after(line, joining, free_at_ns, needed_ns)};
 }
 
@@ -120,7 +124,8 @@ static void serve_bucket(struct lines *lines, struct line *line, uint64_t now_ns
             line_send_away(lines, head, now_ns);
         } else {
             struct charge charge = charge_of(limit, head->cost_micro);
-            uint64_t due_ns = kind_fits_at(limit, outcome.moment, &charge, now_ns);
+            uint64_t due_ns =
+                line_head_fits_at(lines, limit, line->id, &charge, outcome.moment, now_ns);
             head->ops->schedule(head, due_ns < head->deadline_ns ? due_ns : head->deadline_ns);
             return;
         }

@@ -327,8 +327,9 @@ static void send_away(struct lines *lines, struct together *together,
         const struct line *line = line_find(lines, member->id);
         struct weir_decision *decision = &together->decisions[i];
         struct outcome outcome = ask_one(lines, member, WEIR_SHOW, now_ns);
-        uint64_t pass_ns = ns_until(
-            kind_fits_at(&member->rule.limit, outcome.moment, &member->charge, now_ns), now_ns);
+        uint64_t pass_ns = ns_until(line_head_fits_at(lines, &member->rule.limit, member->id,
+                                                      &member->charge, outcome.moment, now_ns),
+                                    now_ns);
         if (line != NULL && line->first != NULL && !is_idle(member)) {
             pass_ns = line->kind->pass_after(lines, line, &member->charge, &outcome, now_ns);
         }
@@ -417,15 +418,15 @@ static bool take(struct lines *lines, struct together *together, struct outcome 
 }
 
 /* When the last of the limits in whose lines it stands lets it in; now, if all do. */
-static uint64_t fits_where_it_stands_at(const struct together *together,
+static uint64_t fits_where_it_stands_at(struct lines *lines, const struct together *together,
                                         const struct outcome *outcomes, uint64_t now_ns)
 {
     uint64_t last_ns = now_ns;
     for (size_t i = 0; i < together->count; i++) {
         const struct member *member = &together->members[i];
         if (stands(member) && refuses(member, outcomes[i])) {
-            uint64_t fits_ns =
-                kind_fits_at(&member->rule.limit, outcomes[i].moment, &member->charge, now_ns);
+            uint64_t fits_ns = line_head_fits_at(lines, &member->rule.limit, member->id,
+                                                 &member->charge, outcomes[i].moment, now_ns);
             last_ns = fits_ns > last_ns ? fits_ns : last_ns;
         }
     }
@@ -494,7 +495,7 @@ bool together_serve(struct lines *lines, struct together *together, uint64_t now
             send_away(lines, together, outcomes, now_ns);
             return true;
         }
-        uint64_t due_ns = fits_where_it_stands_at(together, outcomes, now_ns);
+        uint64_t due_ns = fits_where_it_stands_at(lines, together, outcomes, now_ns);
         if (due_ns > now_ns) {
             call_at(together, due_ns);
             return false;
@@ -594,7 +595,7 @@ static bool begin(struct lines *lines, struct together *together, uint64_t now_n
         }
         if (stand_where_refused(lines, together, outcomes, now_ns)) {
             if (is_first_everywhere(together)) {
-                call_at(together, fits_where_it_stands_at(together, outcomes, now_ns));
+                call_at(together, fits_where_it_stands_at(lines, together, outcomes, now_ns));
             }
             return true;
         }

@@ -291,6 +291,9 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     assert(requests[0].operation == WEIR_TAKE);
     bool is_possible = lines->store->ops->status(lines->store) == WEIR_OK // no fork's child
                        && lines_can_wait(lines, count);
+    if (lines->shared != NULL && kind_has_log(&requests[0].rule->limit)) {
+        is_possible = false; // its turn is played through (line_window.c), which only private lines do
+    }
     if (!is_possible) {
         lines_answer_failed(requests, count, decisions);
         return false;

@@ -58,7 +58,8 @@ struct waiter_ops {
  *   turn      its place in the order of arrival
  *   span      what its cost adds to the moment at which the bucket is empty
  *   gap       in a queue: from where the one before ends to where this one begins; 0 unless
- *             somebody who does not wait has filled the bucket in between */
+ *             somebody who does not wait has filled the bucket in between. At a window, when its turn
+ *             was last foreseen */
 struct waiter {
     const struct waiter_ops *ops;
     struct line *line; // NULL: it stands in none

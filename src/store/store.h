@@ -40,6 +40,13 @@ struct line_move {
     bool stays; // marked afterwards
 };
 
+/* Who is told the events of a window, at one instant: first the reading that counts and the level, then one
+ * event after another, when it leaves and what it costs, until event() says that this is enough. */
+struct event_visitor {
+    void (*begin)(struct event_visitor *visitor, uint64_t now_ns, uint64_t level);
+    bool (*event)(struct event_visitor *visitor, uint64_t leaves_at_ns, uint64_t cost);
+};
+
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
      * read once the memory of the first requests is on its way. Never blocks for longer than another
@@ -77,6 +84,10 @@ struct store_ops {
 
     /* Until when a key is blocked; at once where decide_in_line() has just said that it is. */
     uint64_t (*blocked_until_ns)(const struct store *store, uint64_t id);
+
+    /* Of a limit of kind window: what it has let through and counts. */
+    void (*visit_events)(struct store *store, const struct weir_limit *limit, uint64_t id,
+                         struct event_visitor *visitor, uint64_t now_ns);
 
     void (*close)(struct store *store);
 };

@@ -83,19 +83,6 @@ void table_repair(struct table *torn, struct stripe *stripe)
     abort();
 }
 
-/* There are no windows here, whose events lie elsewhere. */
-uint64_t event_pool_used_count(const struct event_pool *pool)
-{
-    (void)pool;
-    return 0;
-}
-
-uint64_t event_pool_full_count(const struct event_pool *pool)
-{
-    (void)pool;
-    return 0;
-}
-
 void mapping_close(struct mapping *mapping)
 {
     (void)mapping;

@@ -15,7 +15,7 @@ itself, item by item.
 
 A stepped limit drains nothing between the ends of whole periods: see Stepped. A fixed one forgets what
 was charged when its window of the calendar ends: see Fixed. A sliding one counts in windows of its own: see
-Sliding.
+Sliding. A window remembers what it let through: see Window.
 
 Nothing here knows the C code: not its state, not its rounding, not its parser.
 
@@ -38,6 +38,7 @@ TEXT_MAX = 256
 WAITING_MAX = 10**6
 WINDOW_MAX_NS = SPAN_MAX_NS // 2  # the period of a fixed or sliding limit
 SLIDING_COUNT_MAX = 2**20 - 1
+COUNTS_MAX = {"sliding": SLIDING_COUNT_MAX, "window": 10**6}
 MONTH_NS = 146097 * 86400 * 10**9 // 4800  # of mean length: 400 years have so many days
 DAY_NS = 86400 * 10**9
 
@@ -52,7 +53,7 @@ UNIT_NS = {
     "w": 7 * 86400 * 10**9,
 }
 UNIT_MONTHS = {"month": 1, "year": 12}  # of fixed limits
-AS_WRITTEN = ("stepped", "fixed", "sliding")  # 10/10s is not 1/s
+AS_WRITTEN = ("stepped", "fixed", "sliding", "window")  # 10/10s is not 1/s
 
 
 class Refused(Exception):
@@ -88,7 +89,7 @@ class Limit:
     @property
     def grain(self):
         """What it counts in, units; None where any cost will do."""
-        whole = self.kind == "sliding" or (self.kind == "fixed" and self.count * MICRO > NUMERATOR_MAX)
+        whole = self.kind in ("sliding", "window") or (self.kind == "fixed" and self.count * MICRO > NUMERATOR_MAX)
         return Fraction(1) if whole else None
 
     @property
@@ -110,12 +111,13 @@ class Limit:
             if math.ceil(self.capacity / self.count) * self.period_ns > SPAN_MAX_NS:
                 raise Refused("range", capacity_at)
             return self
-        if self.kind in ("fixed", "sliding"):
+        if self.kind in ("fixed", "sliding", "window"):
             if self.grain and self.count.denominator != 1:
                 raise Refused("inexact", rate_at)
-            if self.kind == "sliding" and self.count > SLIDING_COUNT_MAX:
+            if self.count > COUNTS_MAX.get(self.kind, UNITS_MAX):
                 raise Refused("inexact", rate_at)
-            if self.capacity != self.count or self.period_ns > WINDOW_MAX_NS:
+            is_long = self.kind != "window" and self.period_ns > WINDOW_MAX_NS
+            if self.capacity != self.count or is_long:
                 raise Refused("range", capacity_at)
             return self
         if self.denominator > NUMERATOR_MAX:
@@ -216,7 +218,7 @@ def skip_spaces(text, at):
     return at + len(text[at:]) - len(text[at:].lstrip(" "))
 
 
-KINDS = ("bucket", "queue", "stepped", "fixed", "sliding")
+KINDS = ("bucket", "queue", "stepped", "fixed", "sliding", "window")
 
 
 def parse_limit(text):
@@ -243,7 +245,7 @@ def parse_limit(text):
         at = skip_spaces(text, at)
         if at < len(text):
             at = parse_option(text, at, kind, options)
-    usual_capacity = count if kind in ("fixed", "sliding") else max(count, Fraction(1))
+    usual_capacity = count if kind in ("fixed", "sliding", "window") else max(count, Fraction(1))
     capacity = options.get("capacity", usual_capacity)
     usual_waiting = WAITING_MAX if kind == "queue" else 1000
     waiting = options.get("waiting", usual_waiting)
@@ -609,7 +611,49 @@ class Sliding(Counter):
             self.__init__(now)
 
 
-BUCKETS = {"stepped": Stepped, "fixed": Fixed, "sliding": Sliding}
+class Window(Counter):
+    """What was let through, and when. A reading before the last of it, or before a reset, counts as that one. When
+    the numbers change, nothing stays longer than it would have before: `until`."""
+
+    def __init__(self, since=0):
+        self.events = []  # (instant, cost), in order
+        self.since = since
+        self.until = since
+
+    def now(self, now):
+        return max(now, self.since)
+
+    def left(self, limit, now):
+        """What has not left yet: when it does, and its cost."""
+        leaving = [(min(at + limit.period_ns, self.until), cost) for at, cost in self.events]
+        return [(leaves, cost) for leaves, cost in leaving if leaves > self.now(now)]
+
+    def level(self, limit, now):
+        return sum((cost for _, cost in self.left(limit, now)), Fraction(0))
+
+    def empty_at(self, limit, now):
+        return max(leaves for leaves, _ in self.left(limit, now))
+
+    def fits_at(self, limit, cost, now):
+        room = limit.capacity - self.level(limit, now)
+        for leaves, some in self.left(limit, now):
+            room += some
+            if room >= cost:
+                return leaves
+        raise AssertionError("it never fits")
+
+    def charge(self, limit, cost, now):
+        if not self.left(limit, now):
+            self.events = []
+        self.since = self.now(now)
+        self.until = self.since + limit.period_ns
+        self.events.append((self.since, cost))
+
+    def refund(self, limit, cost, now):
+        raise AssertionError("a window takes nothing back")
+
+
+BUCKETS = {"stepped": Stepped, "fixed": Fixed, "sliding": Sliding, "window": Window}
 
 
 def bucket_of(limit):

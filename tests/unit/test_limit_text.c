@@ -326,13 +326,13 @@ static void test_refusals_say_where_and_why(void **state)
         {"   ", WEIR_E_SYNTAX, 3, "expected the count, but the text ends"},
         {"ten/s", WEIR_E_SYNTAX, 0,
          "unknown kind 'ten'; a limit starts with a count or with a kind: bucket queue stepped "
-         "fixed sliding"},
-        {"window 25/5s", WEIR_E_SYNTAX, 0,
-         "unknown kind 'window'; a limit starts with a count or with a kind: bucket queue stepped "
-         "fixed sliding"},
+         "fixed sliding window"},
+        {"windows 25/5s", WEIR_E_SYNTAX, 0,
+         "unknown kind 'windows'; a limit starts with a count or with a kind: bucket queue stepped "
+         "fixed sliding window"},
         {"Bucket 1/s", WEIR_E_SYNTAX, 0,
          "unknown kind 'Bucket'; a limit starts with a count or with a kind: bucket queue stepped "
-         "fixed sliding"},
+         "fixed sliding window"},
         {"bucket", WEIR_E_SYNTAX, 6, "expected a space and a count, but the text ends"},
         {"bucket10/s", WEIR_E_SYNTAX, 6, "expected a space and a count, not '1'"},
         {"bucket ", WEIR_E_SYNTAX, 7, "expected the count, but the text ends"},
@@ -398,7 +398,7 @@ static void test_a_long_word_is_shown_in_part(void **state)
     struct refusal refusal = {
         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz 1/s", WEIR_E_SYNTAX, 0,
         "unknown kind 'abcdefghijklmnopqrstuvwxyzabcdef'; a limit starts with a count or with a"
-        " kind: bucket queue stepped fixed sliding"};
+        " kind: bucket queue stepped fixed sliding window"};
     assert_refused(&refusal);
 }
 

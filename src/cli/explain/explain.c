@@ -26,11 +26,11 @@ static void choose_windows(struct explanation *e)
     }
 }
 
-/* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise. */
+/* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise; a window does. */
 static void choose_strict(struct explanation *e)
 {
     const struct plan plan = {e->config.count_micro, e->windows_ns[0]};
-    if (e->config.count_micro % WEIR_UNIT == 0) {
+    if (e->config.count_micro % WEIR_UNIT == 0 && e->config.kind != WEIR_KIND_WINDOW) {
         e->count = e->config.count_micro / WEIR_UNIT;
         e->strict_count = plan_choose(&plan, e->strict);
     }
@@ -66,6 +66,11 @@ const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LI
     /* The buffer suffices for any limit, so this cannot fail. */
     (void)!weir_limit_print(config, text, WEIR_LIMIT_TEXT_MAX);
     return text;
+}
+
+uint64_t explain_events_bytes(const struct weir_limit_config *config)
+{
+    return config->count_micro / WEIR_UNIT * EVENT_BYTES + 2 * EVENT_CHUNK_BYTES;
 }
 
 static void explanation_init(struct explanation *e, const struct weir_limit_config *config,
@@ -124,7 +129,8 @@ static int choose_capacity(const struct request *request, struct weir_limit_conf
     if (strstr(request->text, "capacity=") != NULL || strstr(request->text, "burst=") != NULL) {
         return usage_error(request->command, "--max-latency chooses the capacity: leave it out");
     }
-    if (config->kind == WEIR_KIND_FIXED || config->kind == WEIR_KIND_SLIDING) {
+    if (config->kind == WEIR_KIND_FIXED || config->kind == WEIR_KIND_SLIDING
+        || config->kind == WEIR_KIND_WINDOW) {
         return usage_error(request->command,
                            "--max-latency chooses a capacity: this kind holds its count");
     }

@@ -17,6 +17,8 @@
 
 enum {
     BUCKET_BYTES = 40, // two slots of 24 bytes to a line of 64, four fifths of them in use
+    EVENT_BYTES = 8,   // of a window, at most; and a chunk at each end of its log
+    EVENT_CHUNK_BYTES = 256,
     WINDOW_COUNT_MAX = 5
 };
 
@@ -41,6 +43,9 @@ uint64_t requests_at_most(const struct explanation *e, const struct weir_amount 
 
 /* A limit's canonical text. Returns `text`. */
 const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX]);
+
+/* What the events of a window may need at most, in bytes. */
+uint64_t explain_events_bytes(const struct weir_limit_config *config);
 
 /* "1 s": a window, exactly. Returns `text`. */
 const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX]);

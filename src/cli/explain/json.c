@@ -16,6 +16,7 @@ static const char *kind_word(enum weir_kind kind)
     case WEIR_KIND_STEPPED: return "stepped";
     case WEIR_KIND_FIXED: return "fixed";
     case WEIR_KIND_SLIDING: return "sliding";
+    case WEIR_KIND_WINDOW: return "window";
     }
     return "unknown";
 }
@@ -76,6 +77,10 @@ int explain_in_json(const struct command *command, const struct explanation *e)
         json_object_set_new(root, "first",
                             json_string(e->config.first == WEIR_FIRST_NOW ? "now" : "interval"));
         json_object_set_new(root, "delay_max_ns", json_amount(&e->delay_max_ns));
+    }
+    if (root != NULL && e->config.kind == WEIR_KIND_WINDOW) {
+        json_object_set_new(root, "events_bytes_max",
+                            json_integer((json_int_t)explain_events_bytes(&e->config)));
     }
     if (root != NULL && e->config.period_months != 0) {
         json_object_set_new(root, "period_months", json_integer(e->config.period_months));

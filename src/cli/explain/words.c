@@ -52,6 +52,10 @@ static void say_bound_by_periods(const struct explanation *e)
     case WEIR_KIND_SLIDING:
         (void)printf("less than %s for each of its windows that one meets:\n", count);
         break;
+    case WEIR_KIND_WINDOW:
+        (void)printf("at most %s, and as many again for each whole %s:\n", count,
+                     window_text(e->config.period_ns, period));
+        break;
     }
 }
 
@@ -128,7 +132,8 @@ static uint64_t picture_level(const struct explanation *e, unsigned row)
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED:
-    case WEIR_KIND_FIXED: return promise_left_micro(&e->config, picture_ns(e, row)) * PICTURE_ROWS;
+    case WEIR_KIND_FIXED:
+    case WEIR_KIND_WINDOW: return promise_left_micro(&e->config, picture_ns(e, row)) * PICTURE_ROWS;
     case WEIR_KIND_SLIDING: // all of it for the first half, then evenly
         return row < PICTURE_ROWS / 2 ? held_micro * PICTURE_ROWS
                                       : held_micro * 2 * (PICTURE_ROWS - row);
@@ -289,6 +294,10 @@ static void say_draining(const struct explanation *e)
         (void)printf("  lets pass   %s per %s, counted in two windows of which the former fades",
                      count, e->period);
         break;
+    case WEIR_KIND_WINDOW:
+        (void)printf("  lets pass   %s in any %s, wherever that begins", count,
+                     window_text(e->config.period_ns, period));
+        break;
     }
 }
 
@@ -326,19 +335,24 @@ int explain_in_words(const struct explanation *e)
         (void)printf("  holds       %s: so many pass at one instant, when the bucket is empty\n",
                      capacity);
     }
-    (void)printf(e->config.kind == WEIR_KIND_FIXED
-                     ? "  empties     when its window ends, after at most %s\n"
-                     : "  empties     in %s, from full\n",
-                 drain);
+    (void)printf(
+        e->config.kind == WEIR_KIND_FIXED ? "  empties     when its window ends, after at most %s\n"
+        : e->config.kind == WEIR_KIND_WINDOW ? "  empties     %s after the last that passed\n"
+                                             : "  empties     in %s, from full\n",
+        drain);
     say_waits(e);
     say_block(e);
     say_windows(e);
     (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
+    if (e->config.kind == WEIR_KIND_WINDOW) {
+        (void)printf("              and up to %" PRIu64 " for its events, %d for 1\n",
+                     explain_events_bytes(&e->config), EVENT_BYTES);
+    }
     if (e->config.on_full == WEIR_ON_FULL_ALLOW) {
         (void)puts("  on_full     a key that finds no room in the table passes, uncounted");
     }
     say_picture(e);
-    if (!e->is_queue) { // what leaves one is even already
+    if (!e->is_queue && e->config.kind != WEIR_KIND_WINDOW) { // one is even already, one as strict
         say_strict(e);
     }
     return CLI_DONE;

@@ -113,7 +113,7 @@ void event_pool_count_full(struct event_pool *pool)
     }
 }
 
-struct sweep_part event_pool_sweep(struct event_pool *pool, uint64_t count)
+struct sweep_part event_pool_sweep(struct event_pool *pool)
 {
     if (pool->chunk_count == 0) {
         return (struct sweep_part){0, 0, 0};
@@ -125,6 +125,10 @@ struct sweep_part event_pool_sweep(struct event_pool *pool, uint64_t count)
         header->sweep_turn++;
     }
     uint64_t left = header->fresh_count - header->sweep_at;
+    uint64_t count = SWEEP_CHUNKS;
+    for (uint64_t i = 0; i < header->sweep_narrow && count > SWEEP_CHUNKS_MIN; i++) {
+        count /= 2;
+    }
     struct sweep_part part = {header->sweep_at, count < left ? count : left,
                               (uint32_t)header->sweep_turn};
     header->sweep_at += part.count;
@@ -157,6 +161,15 @@ bool event_pool_carry(struct event_pool *into, struct event_pool *from)
 uint64_t event_pool_fresh_count(const struct event_pool *pool)
 {
     return pool->chunk_count != 0 ? load_relaxed(&pool->header->fresh_count) : 0; // a statistic
+}
+
+void event_pool_swept(struct event_pool *pool, bool has_found)
+{
+    if (pool->chunk_count != 0) {
+        lock(pool);
+        pool->header->sweep_narrow = has_found ? 0 : pool->header->sweep_narrow + 1;
+        unlock(pool);
+    }
 }
 
 uint64_t event_pool_used_count(const struct event_pool *pool)

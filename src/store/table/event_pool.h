@@ -55,6 +55,7 @@ _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "as the format says");
  *   free_first   the first of the list of those that were given back
  *   sweep_at     the chunk before the one that the sweep looks at next
  *   sweep_turn   how often it has come around
+ *   sweep_narrow how often one after another it has found nothing
  *   full_count   events that found no chunk
  *   epoch        of the table when the list was last known to be whole */
 struct pool_header {
@@ -64,6 +65,7 @@ struct pool_header {
     uint64_t free_count;
     uint64_t sweep_at;
     uint64_t sweep_turn;
+    uint64_t sweep_narrow;
     uint64_t full_count;
     uint64_t epoch;
 } __attribute__((aligned(64)));
@@ -98,12 +100,17 @@ void event_pool_give(struct event_pool *pool, uint32_t id);
 /* Counts an event that found no chunk. */
 void event_pool_count_full(struct event_pool *pool);
 
-/* A part of the chunks for the sweep to look at: the `count` after `first`, in the turn `turn`. */
+/* A part of the chunks for the sweep to look at: the `count` after `first`, in the turn `turn`. At most
+ * SWEEP_CHUNKS; half as many for each one that has found nothing since one found something. */
+enum { SWEEP_CHUNKS = 256, SWEEP_CHUNKS_MIN = 8 };
 struct sweep_part {
     uint64_t first, count;
     uint32_t turn;
 };
-struct sweep_part event_pool_sweep(struct event_pool *pool, uint64_t count);
+struct sweep_part event_pool_sweep(struct event_pool *pool);
+
+/* What came of it. */
+void event_pool_swept(struct event_pool *pool, bool has_found);
 
 /* Copies all chunks that were ever taken into a pool that nobody else uses yet: their numbers stay. Nobody
  * changes a chunk of `from` meanwhile. False: there is no room for them. */

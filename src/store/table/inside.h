@@ -6,7 +6,8 @@
  *   block.c     keys that are locked out
  *   moving.c    all of them, to another table; resize.c: to another file
  *   together.c  several at once, all or nothing
- *   utc.c       the wall clock, for limits that go by the calendar */
+ *   utc.c       the wall clock, for limits that go by the calendar
+ *   window.c    the buckets that keep a log of events */
 #ifndef WEIR_STORE_TABLE_INSIDE_H
 #define WEIR_STORE_TABLE_INSIDE_H
 
@@ -41,8 +42,16 @@ void table_lock_stripe(struct table *table, struct stripe *stripe);
 bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
                          uint64_t now_ns);
 
+/* Swaps the state that was found for the next one. False if it changed meanwhile. */
+bool table_commit(const struct found *found, struct weir_bucket next);
+
 /* Whether this request has to let those pass who wait for the bucket. */
 bool table_heeds_line(const struct weir_request *request, const struct charge *charge);
+
+/* Whether a block of the key is the answer to it; and whether this outcome locks the key out. */
+bool table_heeds_block(const struct weir_request *request, const struct charge *charge);
+bool table_locks_out(const struct weir_request *request, struct outcome outcome,
+                     const struct weir_detail *detail);
 
 /* Decides 2 .. WEIR_TOGETHER_MAX requests together, whose keys have these hashes. */
 void table_decide_together(struct table *table, const struct weir_request *requests,
@@ -81,6 +90,30 @@ static inline struct charge table_charge(struct table *table, const struct weir_
     }
     return charge;
 }
+
+/* Decides about a window; window.c. */
+void table_decide_window(struct table *table, const struct weir_request *request, uint64_t hash,
+                         uint64_t now_ns, struct weir_decision *decision);
+
+/* The same for the keeper of lines, as store_ops.decide_in_line() says. */
+struct outcome table_decide_window_in_line(struct table *table, const struct weir_request *request,
+                                           uint64_t hash, const struct line_terms *terms,
+                                           uint64_t now_ns);
+
+/* The moment of a window, with its level for a remainder (window_outcome()). */
+struct span table_window_moment(struct table *table, const struct weir_request *request,
+                                uint64_t hash, uint64_t now_ns);
+
+/* As store_ops.visit_events(). */
+void table_visit_events(struct store *store, const struct weir_limit *limit, uint64_t id,
+                        struct event_visitor *visitor, uint64_t now_ns);
+
+/* Gives back the events of a window whose slot was given away: the state was its last. Under the lock of
+ * its stripe. */
+void table_free_events(struct table *table, uint64_t tag, struct weir_bucket state);
+
+/* Gives back some chunks that nobody needs any longer. False: it has found none. Under no lock. */
+bool table_sweep_events(struct table *table, uint64_t now_ns);
 
 /* Answers that nothing can be decided. */
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,

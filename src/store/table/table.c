@@ -219,6 +219,7 @@ static bool claim(struct table *table, struct stripe *stripe, struct line *line,
         if (!reuse(line, i, seen, owner, flags, since_ns)) {
             return false;
         }
+        table_free_events(table, tag, seen);
     }
     uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
     store_relaxed(counter, load_relaxed(counter) + 1);
@@ -433,8 +434,8 @@ static bool follow(struct table **table, uint64_t hash, uint64_t *home)
     return *table != NULL;
 }
 
-/* Whether a block of the key is the answer: not to what would charge nothing, unless it only looks. */
-static bool heeds_block(const struct weir_request *request, const struct charge *charge)
+/* Not to what would charge nothing, unless it only looks. */
+bool table_heeds_block(const struct weir_request *request, const struct charge *charge)
 {
     switch (request->operation) {
     case WEIR_TAKE:
@@ -450,10 +451,9 @@ static bool heeds_block(const struct weir_request *request, const struct charge 
 }
 
 static void answer_blocked(struct weir_decision *decision, const struct weir_limit *limit,
-                           struct weir_bucket bucket, uint64_t ends_ns, uint64_t now_ns)
+                           struct span moment, uint64_t ends_ns, uint64_t now_ns)
 {
-    kind_answer(decision, limit, (struct outcome){WEIR_BLOCKED, bucket_moment(bucket, limit)},
-                now_ns);
+    kind_answer(decision, limit, (struct outcome){WEIR_BLOCKED, moment}, now_ns);
     decision->retry_after_ns = (int64_t)(ends_ns - now_ns);
 }
 
@@ -480,12 +480,13 @@ static enum passage pass(struct table *table, const struct weir_request *request
                          uint64_t now_ns, struct weir_decision *decision)
 {
     struct line_keeper *keeper = table->root->store.keeper;
-    if ((found->seen.word & BUCKET_BLOCKED) != 0 && heeds_block(request, charge)) {
+    if ((found->seen.word & BUCKET_BLOCKED) != 0 && table_heeds_block(request, charge)) {
         uint64_t ends_ns;
         if (!table_is_blocked(table, hash, found, now_ns, &ends_ns)) {
             return LOOKS_AGAIN;
         }
-        answer_blocked(decision, &request->rule->limit, found->seen, ends_ns, now_ns);
+        answer_blocked(decision, &request->rule->limit,
+                       bucket_moment(found->seen, &request->rule->limit), ends_ns, now_ns);
         detail_blocked(table, request, found->seen, now_ns);
         return IS_ANSWERED;
     }
@@ -497,9 +498,8 @@ static enum passage pass(struct table *table, const struct weir_request *request
     return PASSES;
 }
 
-/* Whether this outcome locks the key out. */
-static bool locks_out(const struct weir_request *request, struct outcome outcome,
-                      const struct weir_detail *detail)
+bool table_locks_out(const struct weir_request *request, struct outcome outcome,
+                     const struct weir_detail *detail)
 {
     if (request->rule->limit.block_ns == 0) {
         return false;
@@ -516,7 +516,7 @@ static bool commit_outcome(struct table *table, const struct weir_request *reque
                            struct outcome outcome, const struct weir_detail *detail,
                            uint64_t now_ns)
 {
-    if (locks_out(request, outcome, detail)) {
+    if (table_locks_out(request, outcome, detail)) {
         uint64_t ends_ns = kind_block_ends_ns(&request->rule->limit, outcome.moment, now_ns);
         enum block_result result = table_commit_blocked(table, hash, found, next, ends_ns, now_ns);
         if (result != BLOCK_NO_ROOM) {
@@ -561,12 +561,14 @@ static void decide_block(struct table *table, const struct weir_request *request
         table_refuse(request, decision, 1);
         return;
     }
+    struct span moment = kind_has_log(limit) ? table_window_moment(table, request, hash, now_ns)
+                                             : bucket_moment(block.bucket, limit);
     if (block.result == BLOCK_NO_ROOM) {
         bucket_answer_failed(decision, limit);
     } else if (request->operation == WEIR_UNBLOCK) {
-        kind_answer(decision, limit, bucket_show(block.bucket, limit), now_ns);
+        kind_answer(decision, limit, (struct outcome){WEIR_ALLOWED, moment}, now_ns);
     } else {
-        answer_blocked(decision, limit, block.bucket, block.ends_ns, now_ns);
+        answer_blocked(decision, limit, moment, block.ends_ns, now_ns);
         if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL) {
             struct weir_decision unused;
             (void)keeper->meet(keeper, request, hash, now_ns, &unused);
@@ -585,6 +587,10 @@ __attribute__((noinline)) static void decide_anywhere(struct table *table,
 {
     if (request->operation == WEIR_BLOCK || request->operation == WEIR_UNBLOCK) {
         decide_block(table, request, hash, now_ns, decision);
+        return;
+    }
+    if (kind_has_log(&request->rule->limit)) {
+        table_decide_window(table, request, hash, now_ns, decision);
         return;
     }
     struct charge charge = table_charge(table, request, now_ns);
@@ -671,6 +677,9 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
     if (request->operation == WEIR_BLOCK) {
         return block_in_line(table, request, id, now_ns);
     }
+    if (kind_has_log(&request->rule->limit)) {
+        return table_decide_window_in_line(table, request, id, terms, now_ns);
+    }
     for (;;) {
         enum whereabouts where = find_or_assume(table, request, id, home, &found, &now_ns);
         if (__builtin_expect(where == MOVED, 0)) {
@@ -681,7 +690,7 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
         }
         bool is_found = where == FOUND;
         bool is_flagged = is_found && (found.seen.word & BUCKET_BLOCKED) != 0;
-        if (is_flagged && request->operation != WEIR_SHOW && heeds_block(request, &charge)) {
+        if (is_flagged && request->operation != WEIR_SHOW && table_heeds_block(request, &charge)) {
             uint64_t ends_ns;
             if (table_is_blocked(table, id, &found, now_ns, &ends_ns)) {
                 struct span moment = bucket_moment(found.seen, &request->rule->limit);
@@ -774,7 +783,7 @@ take_otherwise(struct table *table, const struct weir_request *request, const st
                uint64_t now_ns, struct weir_decision *decision)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0) {
+    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0 || kind_has_log(limit)) {
         return false;
     }
     struct charge charge = charge_of(limit, request->cost_micro);
@@ -1078,6 +1087,7 @@ static const struct store_ops TABLE_OPS = {
     .decide_run_in_line = table_decide_together_in_line,
     .move_line = table_move_line,
     .blocked_until_ns = table_blocked_until_ns,
+    .visit_events = table_visit_events,
     .close = table_close,
 };
 

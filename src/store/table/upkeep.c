@@ -7,8 +7,8 @@
 
 static bool is_live(struct weir_bucket bucket, uint64_t now_ns)
 {
-    return bucket.empty_at_ns > now_ns
-           || (bucket.empty_at_ns == now_ns && (bucket.word & BUCKET_REST_MASK) != 0);
+    uint64_t rest = (bucket.word & BUCKET_LOG) == 0 ? bucket.word & BUCKET_REST_MASK : 0;
+    return bucket.empty_at_ns > now_ns || (bucket.empty_at_ns == now_ns && rest != 0);
 }
 
 /* A slot's tag and state; no tag if it is nobody's now. */
@@ -34,8 +34,14 @@ uint64_t table_live_count(const struct table *table, uint64_t now_ns)
     return live_count;
 }
 
+/* Any window: what it holds is there until the moment in its state. */
+static const struct weir_rule ANY_WINDOW = {.limit = {.kind = WEIR_KIND_WINDOW,
+                                                      .denominator = BUCKET_REST_MASK + 1,
+                                                      .full_ns = WEIR_SPAN_NS_MAX,
+                                                      .grain_micro = WEIR_UNIT}};
+
 /* A key's reset needs no more than its hash, which is its tag; and of the limit only whether there is
- * a remainder, so any will do. Who is locked out is let in. */
+ * a remainder, or a log, so any will do. Who is locked out is let in. */
 uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns)
 {
     uint64_t live_count = 0;
@@ -44,8 +50,11 @@ uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint6
         for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
             struct weir_bucket state;
             struct weir_detail detail = {.existed = false};
-            struct weir_request request = {.rule = any, .operation = WEIR_RESET, .detail = &detail};
             uint64_t tag = look_into(line, slot, &state);
+            struct weir_request request = {
+                .rule = (state.word & BUCKET_LOG) != 0 ? &ANY_WINDOW : any,
+                .operation = WEIR_RESET,
+                .detail = &detail};
             if (tag != 0 && (state.word & BUCKET_IS_BLOCK) != 0) {
                 request.operation = WEIR_UNBLOCK;
                 (void)table_decide_hash(table, &request, table_block_of(tag), now_ns);

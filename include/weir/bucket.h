@@ -18,6 +18,9 @@
  * never mints. Readings are 0 .. WEIR_NOW_NS_MAX; larger ones count as WEIR_NOW_NS_MAX. Costs are
  * 0 .. WEIR_COST_MAX; larger ones exceed every capacity.
  *
+ * A window (limit.h) keeps a log, which no 16 bytes hold: under one every call here is answered with
+ * verdict error, and a limiter is what has them.
+ *
  * When a bucket is used under a limit with other numbers, it keeps its moment: the time until it
  * is empty. A remainder that the new limit cannot hold counts as one nanosecond. */
 #ifndef WEIR_BUCKET_H

@@ -107,6 +107,20 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
 /* What whoever refuses a cost says that limit_counts() does not know. */
 #define LIMIT_COUNTS_WHOLE "this limit counts whole units, so the cost must be a whole number"
 
+/* What whoever is asked for them says of windows. */
+#define LIMIT_TAKES_NO_REFUND "a window takes no refund: what it let through has passed"
+#define LIMIT_STANDS_ALONE    "a window is decided alone, and is no part of a list of limits"
+
+/* Why this makes no sense under the limit: a refund, or a question to several at once. NULL if it does. */
+static inline const char *limit_objection(const struct weir_limit *limit, bool is_refund,
+                                          bool is_together)
+{
+    if (limit->kind != WEIR_KIND_WINDOW || (!is_refund && !is_together)) {
+        return NULL;
+    }
+    return is_refund ? LIMIT_TAKES_NO_REFUND : LIMIT_STANDS_ALONE;
+}
+
 /* Whether the limit can count such a cost: one that counts whole units knows no parts of them. */
 static inline bool limit_counts(const struct weir_limit *limit, uint64_t cost_micro)
 {

@@ -292,7 +292,8 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     bool is_possible = lines->store->ops->status(lines->store) == WEIR_OK // no fork's child
                        && lines_can_wait(lines, count);
     if (lines->shared != NULL && kind_has_log(&requests[0].rule->limit)) {
-        is_possible = false; // its turn is played through (line_window.c), which only private lines do
+        is_possible =
+            false; // its turn is played through (line_window.c), which only private lines do
     }
     if (!is_possible) {
         lines_answer_failed(requests, count, decisions);

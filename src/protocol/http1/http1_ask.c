@@ -131,6 +131,25 @@ static bool check_cost(const struct http1_batch *batch, struct http1_task *task)
     return true;
 }
 
+/* Whether each of the limits takes part in this. */
+static bool check_kinds(const struct http1_batch *batch, struct http1_task *task)
+{
+    bool is_refund = task->operation == WEIR_REFUND;
+    for (size_t i = 0; i < task->limit_count; i++) {
+        char which[32] = "";
+        const char *objection = limit_objection(&batch->rules[task->question + i].limit, is_refund,
+                                                task->limit_count > 1);
+        if (objection == NULL) {
+            continue;
+        }
+        if (task->limit_count > 1) {
+            (void)snprintf(which, sizeof which, "limit %zu: ", i + 1);
+        }
+        return http1_task_fail(task, 400, "%s%s", which, objection);
+    }
+    return true;
+}
+
 static bool is_shadow(const struct http1_batch *batch, size_t i)
 {
     return batch->parts[i].named != NULL && batch->parts[i].named->is_shadow;
@@ -175,7 +194,8 @@ void http1_ask(struct http1_batch *batch, struct service *service, struct http1_
     for (size_t i = 0; i < task->limit_count; i++) {
         fill_request(batch, task, task->question + i);
     }
-    if (!check_cost(batch, task) || (task->is_together && !check_several(batch, task))) {
+    if (!check_cost(batch, task) || !check_kinds(batch, task)
+        || (task->is_together && !check_several(batch, task))) {
         return;
     }
     batch->question_count += task->limit_count;

@@ -355,6 +355,22 @@ static bool check_cost(struct resp_call *call, const struct weir_rule *rule, uin
     return false;
 }
 
+/* Whether the limit's kind takes part in this. */
+static bool check_kind(struct resp_call *call, const struct weir_rule *rule, bool is_refund,
+                       size_t number)
+{
+    const char *objection = limit_objection(&rule->limit, is_refund, number > 0);
+    if (objection == NULL) {
+        return true;
+    }
+    char which[32] = "";
+    if (number > 0) {
+        (void)snprintf(which, sizeof which, "limit %zu: ", number);
+    }
+    resp_fail(call, "ERR %s%s", which, objection);
+    return false;
+}
+
 /* Several limits at once, or one that may have to wait: their requests gather behind those that count,
  * and join them when everything about the command is right. */
 struct run {
@@ -424,7 +440,9 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
     struct resp_batch *batch = call->batch;
     struct weir_request *requests = &batch->requests[batch->count];
     for (size_t i = 0; i < run->count; i++) {
-        if (!check_cost(call, requests[i].rule, terms->cost_micro, run->count > 1 ? i + 1 : 0)) {
+        size_t number = run->count > 1 ? i + 1 : 0;
+        if (!check_cost(call, requests[i].rule, terms->cost_micro, number)
+            || !check_kind(call, requests[i].rule, false, number)) {
             return;
         }
         requests[i].cost_micro = terms->cost_micro;
@@ -457,7 +475,8 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
     struct terms terms;
     if (check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
         && read_terms(call, 3, false, &terms)
-        && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
+        && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)
+        && check_kind(call, last_rule(call->batch), operation == WEIR_REFUND, 0)) {
         ask(call, operation, key, terms.cost_micro, answer);
     }
 }

@@ -51,10 +51,10 @@ uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint6
             struct weir_bucket state;
             struct weir_detail detail = {.existed = false};
             uint64_t tag = look_into(line, slot, &state);
-            struct weir_request request = {
-                .rule = (state.word & BUCKET_LOG) != 0 ? &ANY_WINDOW : any,
-                .operation = WEIR_RESET,
-                .detail = &detail};
+            struct weir_request request = {.rule =
+                                               (state.word & BUCKET_LOG) != 0 ? &ANY_WINDOW : any,
+                                           .operation = WEIR_RESET,
+                                           .detail = &detail};
             if (tag != 0 && (state.word & BUCKET_IS_BLOCK) != 0) {
                 request.operation = WEIR_UNBLOCK;
                 (void)table_decide_hash(table, &request, table_block_of(tag), now_ns);

@@ -101,6 +101,12 @@ bool window_log_next(const struct window_log *log, struct window_cursor *cursor,
     return !is_less(before_of(log, next), cursor->before);
 }
 
+struct window_cursor window_log_start(const struct window_log *log)
+{
+    const struct chunk *oldest = chunk_of(log, log->newest->oldest);
+    return start_of(oldest != NULL ? oldest : log->newest);
+}
+
 /* The first chunk with an event that has not left, or one before it. */
 static const struct chunk *first_chunk(const struct window_log *log, const struct weir_limit *limit,
                                        uint64_t now_ns)

@@ -70,6 +70,9 @@ bool window_log_open(struct window_log *log, struct event_pool *pool, uint64_t t
 bool window_log_look(const struct window_log *log, const struct weir_limit *limit, uint64_t now_ns,
                      struct window_view *view);
 
+/* Before its first event, whether that still counts or not. Of one that is not damaged. */
+struct window_cursor window_log_start(const struct window_log *log);
+
 /* The next event; false at the end, and where the log is damaged. */
 bool window_log_next(const struct window_log *log, struct window_cursor *cursor,
                      struct window_event *event);

@@ -47,7 +47,7 @@ class Detail(Structure):
 class Request(Structure):
     _fields_ = [("rule", c_void_p), ("key", c_char_p), ("key_len", c_size_t),
                 ("cost_micro", c_uint64), ("operation", c_int), ("and_next", c_bool),
-                ("shadow", c_bool), ("detail", POINTER(Detail))]
+                ("shadow", c_bool), ("detail", POINTER(Detail)), ("block_ns", c_uint64)]
 
 
 class Error(Structure):
@@ -57,7 +57,7 @@ class Error(Structure):
 class LimitConfig(Structure):
     _fields_ = [("kind", c_int), ("count_micro", c_uint64), ("period_ns", c_uint64),
                 ("capacity_micro", c_uint64), ("on_full", c_int), ("first", c_int),
-                ("waiting", c_uint32), ("period_months", c_uint32)]
+                ("waiting", c_uint32), ("period_months", c_uint32), ("block_ns", c_uint64)]
 
 
 def load():

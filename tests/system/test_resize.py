@@ -157,6 +157,30 @@ def test_who_cannot_follow_fails_until_it_can(tmp_path):
         assert server.command("WEIR.TAKE", "k", "10/d")[:3] == [0, 10, 4]
 
 
+@pytest.mark.once  # under ThreadSanitizer 16-byte swaps are atomic within one process only
+def test_nothing_moves_while_somebody_waits_and_nobody_overtakes_afterwards(tmp_path):
+    url = f"file:{tmp_path}/store"
+    with WeirServer("--store", url) as server, server.client() as waiter:
+        assert server.command("WEIR.TAKE", "k", "1/2s capacity=1")[0] == 0
+        waiter.send("WEIR.TAKE", "k", "1/2s capacity=1", "WAIT", 60000)
+        wait_until(lambda: server.command("WEIR.TAKE", "k", "1/2s capacity=1")[3] > 2 * 10**9)
+        done = weir("store", "resize", "1M", "--store", url)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "somebody stands in line now" in done.stderr and "nothing has changed" in done.stderr
+        assert waiter.read_reply()[0] == 0
+        resize(url, "1M")
+        assert server.command("WEIR.TAKE", "k", "1/2s capacity=1")[0] in (0, 1)
+        assert server.command("WEIR.TAKE", "j", "1/60s", "WAIT", 60000)[0] == 0  # it fits
+        assert server.command("WEIR.TAKE", "j", "1/60s", "WAIT", 80000000)[0] == 4
+        with WeirServer("--store", url) as other, other.client() as waiter:
+            assert other.command("WEIR.TAKE", "l", "1/3s")[0] == 0
+            waiter.send("WEIR.TAKE", "l", "1/3s", "WAIT", 60000)
+            wait_until(lambda: other.command("WEIR.TAKE", "l", "1/3s")[3] > 3 * 10**9)
+            assert server.command("WEIR.TAKE", "l", "1/3s")[0] == 4
+            assert waiter.read_reply()[0] == 0
+            assert server.command("WEIR.TAKE", "l", "1/3s")[0] == 1
+
+
 def test_what_a_killed_one_left_is_removed(tmp_path):
     url = f"file:{tmp_path}/store"
     weir("take", "k", "10/d", "--store", url)

@@ -115,6 +115,13 @@ void table_free_events(struct table *table, uint64_t tag, struct weir_bucket sta
 /* Gives back some chunks that nobody needs any longer. False: it has found none. Under no lock. */
 bool table_sweep_events(struct table *table, uint64_t now_ns);
 
+/* Whether the lines of this process are those of this table. They stay where they were when buckets move: then it
+ * cannot ask who waits, nor have anybody wait. */
+static inline bool table_knows_lines(const struct table *table)
+{
+    return table->store.waiting_room == table->root->store.waiting_room;
+}
+
 /* Answers that nothing can be decided. */
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
                   size_t count);

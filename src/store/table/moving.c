@@ -44,6 +44,8 @@
 #include "store/table/inside.h"
 #include "sync/atomic.h"
 
+#define DEAD_AFTER_NS UINT64_C(1000000000)
+
 /* Marks a state, and returns it as it was. */
 static struct weir_bucket mark(struct weir_bucket *state)
 {
@@ -59,7 +61,14 @@ static struct weir_bucket mark(struct weir_bucket *state)
 /* Whether a bucket may be forgotten on the way. */
 static bool is_over(struct weir_bucket bucket, uint64_t now_ns)
 {
-    return bucket.empty_at_ns < now_ns && (bucket.word & BUCKET_FLAGS) == 0;
+    return bucket.empty_at_ns < now_ns && (bucket.word & BUCKET_FLAGS & ~BUCKET_LINE) == 0;
+}
+
+/* Who waits stands in a room beside the old table, and does not move. Whoever is alive is served at once when
+ * the bucket has drained; so a mark that is older is that of a dead one. */
+static bool stands_in_line(struct weir_bucket bucket, uint64_t now_ns)
+{
+    return (bucket.word & BUCKET_LINE) != 0 && bucket.empty_at_ns + DEAD_AFTER_NS >= now_ns;
 }
 
 static bool carry_line(struct moving *moving, struct line *line)
@@ -70,6 +79,10 @@ static bool carry_line(struct moving *moving, struct line *line)
             continue; // nobody's
         }
         struct weir_bucket bucket = mark(&line->states[i]);
+        if (stands_in_line(bucket, moving->now_ns)) {
+            moving->waits = true;
+            return false;
+        }
         if (is_over(bucket, moving->now_ns)) {
             moving->left_count++;
         } else if (table_put(moving->into, tag, bucket)) {

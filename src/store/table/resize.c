@@ -256,7 +256,13 @@ static enum weir_status move_all(struct attempt *attempt, uint64_t now_ns)
     struct moving moving = {
         .from = from, .into = attempt->into.table, .now_ns = now_ns, .since_ns = now_ns};
     for (uint64_t i = 0; i < from->stripe_count; i++) {
-        if (!moving_carry(&moving, &from->stripes[i])) {
+        bool done = moving_carry(&moving, &from->stripes[i]);
+        if (moving.waits) {
+            return stop(
+                attempt, WEIR_E_FILE,
+                "is where somebody stands in line now, and keeps its size until nobody does");
+        }
+        if (!done) {
             return stop(attempt, WEIR_E_RANGE, "holds more buckets than fit into %" PRIu64 " bytes",
                         attempt->config->bytes);
         }

@@ -492,6 +492,10 @@ static enum passage pass(struct table *table, const struct weir_request *request
     }
     if ((found->seen.word & BUCKET_LINE) != 0 && keeper != NULL
         && table_heeds_line(request, charge)) {
+        if (!table_knows_lines(table)) {
+            table_refuse(request, decision, 1);
+            return IS_ANSWERED;
+        }
         bool is_answered = keeper->meet(keeper, request, hash, now_ns, decision);
         return is_answered ? IS_ANSWERED : LOOKS_AGAIN; // nobody waits any longer
     }
@@ -569,7 +573,7 @@ static void decide_block(struct table *table, const struct weir_request *request
         kind_answer(decision, limit, (struct outcome){WEIR_ALLOWED, moment}, now_ns);
     } else {
         answer_blocked(decision, limit, moment, block.ends_ns, now_ns);
-        if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL) {
+        if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL && table_knows_lines(table)) {
             struct weir_decision unused;
             (void)keeper->meet(keeper, request, hash, now_ns, &unused);
         }
@@ -707,6 +711,9 @@ static struct outcome table_decide_in_line(struct store *store, const struct wei
                                ? outcome.moment
                                : bucket_moment(found.seen, &request->rule->limit);
         struct weir_bucket next = bucket_with_line(bucket_with_moment(found.seen, kept), stays);
+        if (!table_knows_lines(table) && ((next.word | found.seen.word) & BUCKET_LINE) != 0) {
+            return (struct outcome){WEIR_FAILED, outcome.moment};
+        }
         bool is_same = next.empty_at_ns == found.seen.empty_at_ns && next.word == found.seen.word;
         bool is_take =
             request->operation == WEIR_TAKE; // who is refused may wait: the keeper blocks

@@ -266,10 +266,13 @@ static bool look_at_all(struct run *run)
         struct member *member = &run->members[i];
         look_at(run, member);
         if (member->has_moved) {
-            if (!follow(run, member->hash)) {
+            if (!follow(run, member->hash)
+                || (run->terms != NULL && !table_knows_lines(run->table))) {
                 return false;
             }
             i = 0;
+        } else if (meets_line(run, member) && !table_knows_lines(run->table)) {
+            return false;
         } else if (meets_line(run, member)) {
             struct line_keeper *keeper = run->table->root->store.keeper;
             member->waits =
@@ -564,7 +567,7 @@ bool table_decide_together_in_line(struct store *store, const struct weir_reques
     struct run run;
     start(&run, table_current(store), requests, ids, count, now_ns);
     run.terms = terms;
-    if (!decide(&run)) {
+    if (!table_knows_lines(run.table) || !decide(&run)) {
         for (size_t i = 0; i < count; i++) {
             outcomes[i] = (struct outcome){WEIR_FAILED, {now_ns, 0}};
         }

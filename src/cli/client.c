@@ -110,6 +110,12 @@ enum client_status client_open(struct client *client, const struct socket_addres
     return status;
 }
 
+void client_open_fd(struct client *client, int fd)
+{
+    *client = (struct client){.fd = fd, .tick_ns = UINT64_MAX};
+    buffer_init(&client->input, CLIENT_INPUT_BYTES_MAX);
+}
+
 void client_close(struct client *client)
 {
     if (client->fd >= 0) {

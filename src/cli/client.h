@@ -38,6 +38,9 @@ enum client_status client_open(struct client *client, const struct socket_addres
                                size_t count, uint64_t timeout_ns);
 void client_close(struct client *client);
 
+/* The same without a connection: `fd` is what there will be something to read from, and is closed. */
+void client_open_fd(struct client *client, int fd);
+
 /* From now on everything has to be over in so long. */
 void client_set_timeout(struct client *client, uint64_t timeout_ns);
 

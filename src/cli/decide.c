@@ -2,19 +2,17 @@
  *
  * take, can-take, fill, refund, reset, show, block and unblock: one question about one key, put to a
  * server over RESP in one round trip, or decided here in a file that others share. */
-#include "cli/question.h"
-#include "cli/store_option.h"
+#include "cli/local.h"
 
 enum { WORD_COUNT_MAX = 1 + 8 * LIMIT_LIST_COUNT_MAX };
 
 enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_VARS, OPTION_WAIT };
 
 #define COMMON_OPTIONS                                                                             \
-    QUESTION_OPTIONS("the store"),                                                                 \
-        [OPTION_STORE] = {"store", "URL",                                                          \
-                          "file:/PATH, where the bucket lives; else WEIR_STORE, else\n"            \
-                          "file:~/.local/state/weir/default.weir"},                                \
-        [OPTION_JSON] = {"json", NULL, "one line of JSON, times in nanoseconds, -1 for none"}
+    QUESTION_OPTIONS("the store"), [OPTION_STORE] = QUESTION_STORE_OPTION,                         \
+                                   [OPTION_JSON] = {                                               \
+                                       "json", NULL,                                               \
+                                       "one line of JSON, times in nanoseconds, -1 for none"}
 
 #define COST_OPTION [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"}
 
@@ -40,7 +38,7 @@ static const struct option OPTIONS_OF_TAKE[] = {
 /* What the command line says. */
 struct decide {
     struct question question;
-    struct store_option store;
+    struct local local;
     bool json;
     bool help;
 };
@@ -57,7 +55,7 @@ static int read_command_line(struct decide *decide, int count, char **words)
     for (int option;
          (option = arguments_next(&arguments, command->options, &value)) != ARGUMENT_END;) {
         switch (option) {
-        case OPTION_STORE: decide->store.url = value; break;
+        case OPTION_STORE: decide->local.store.url = value; break;
         case OPTION_JSON: decide->json = true; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
         case OPTION_VARS: code = question_read_vars(question, value); break;
@@ -90,55 +88,22 @@ static int say(const struct decide *decide, const struct answer *answer)
     return answer_exit_code(answer);
 }
 
-static int ask_server(struct decide *decide)
+/* A server is asked, and a store in which it may have to wait. */
+static int ask_and_wait(struct decide *decide)
 {
     struct client client;
     struct answer answer;
-    int code = question_prepare(&decide->question);
-    if (code == CLI_DONE) {
-        code = question_ask(&decide->question, &client, &answer);
-        code = code == CLI_DONE ? say(decide, &answer) : code;
-        client_close(&client);
-    }
-    question_fini(&decide->question);
+    int code = question_ask(&decide->question, &client, &answer);
+    code = code == CLI_DONE ? say(decide, &answer) : code;
+    client_close(&client);
     return code;
 }
 
 static int ask_store(struct decide *decide)
 {
     struct answer answer;
-    if (decide->question.is_named) {
-        complain(decide->question.command,
-                 "'%.40s' is no kind of limit; names are a server's, from its configuration: say "
-                 "which server, --server ADDR",
-                 decide->question.limit);
-        return CLI_USAGE;
-    }
-    int code = store_option_complete(&decide->store, decide->question.command);
-    if (code == CLI_DONE) {
-        code = store_option_ask(&decide->store, &decide->question, &answer);
-    }
+    int code = store_option_ask(&decide->local.store, &decide->question, &answer);
     return code == CLI_DONE ? say(decide, &answer) : code;
-}
-
-/* Where the bucket lives; where nothing is said, in the user's file, and a line at the usual server. */
-static int choose_place(struct decide *decide)
-{
-    struct question *question = &decide->question;
-    const struct command *command = question->command;
-    if (question->wait_ms > 0) {
-        int code = question_need_server(question, decide->store.url);
-        if (code == CLI_DONE && question->server.text == NULL) {
-            question->server.text = SERVER_DEFAULT;
-        }
-        return code;
-    }
-    int code = place_choose(&question->server, &decide->store.url, command);
-    if (code == CLI_DONE && question->server.text == NULL
-        && question->server.password_file != NULL) {
-        return usage_error(command, "a password is for a server: say which, --server ADDR");
-    }
-    return code;
 }
 
 static int run_decide(const struct command *command, enum weir_operation operation, int count,
@@ -153,11 +118,14 @@ static int run_decide(const struct command *command, enum weir_operation operati
         command_help(command);
         return CLI_DONE;
     }
-    code = choose_place(&decide);
-    if (code != CLI_DONE) {
-        return code;
+    struct question *question = &decide.question;
+    code = question_prepare(question, &decide.local);
+    if (code == CLI_DONE) {
+        bool is_short = question->local != NULL && question->wait_ms == 0;
+        code = is_short ? ask_store(&decide) : ask_and_wait(&decide);
     }
-    return decide.question.server.text != NULL ? ask_server(&decide) : ask_store(&decide);
+    question_fini(question);
+    return code;
 }
 
 #define RUN(name, operation)                                                                       \
@@ -190,8 +158,8 @@ const struct command TAKE_COMMAND = {
         "With --wait it stands in line, first come, first served, and the answer comes when it\n"
         "is its turn: whoever comes meanwhile, with or without --wait, is behind it. A wait that\n"
         "cannot end in time is refused at once, and so is everyone while the line is full. At\n"
-        "most 24 h, in whole milliseconds. Ctrl-C gives the place back. Lines are a server's, a\n"
-        "file has none: where no server is named, at " SERVER_DEFAULT ".",
+        "most 24 h, in whole milliseconds. Ctrl-C gives the place back. The line is that of all\n"
+        "who share the bucket: of one server, or of one file.",
     .examples =
         "    weir take login:alice 10/s\n"
         "    weir take export:bob 100/h capacity=5 --cost 2.5\n"

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/local.h"
 #include "cli/request.h"
 #include "core/bucket_math.h"
 #include "core/quantity.h"
@@ -196,25 +197,36 @@ int question_read_words(struct question *question, int count, char **words)
                : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
 }
 
-int question_need_server(struct question *question, const char *store_url)
+int question_prepare(struct question *question, struct local *local)
 {
-    const char *variable = store_url == NULL ? "WEIR_STORE names" : "--store names";
-    int code = place_choose(&question->server, &store_url, question->command);
-    if (code == CLI_DONE && store_url != NULL) {
-        complain(question->command,
-                 "%s a file, and a file has no lines: say which server, --server ADDR", variable);
-        return CLI_FAILED;
+    const struct command *command = question->command;
+    int code = place_choose(&question->server, &local->store.url, command);
+    if (code != CLI_DONE) {
+        return code;
     }
-    return code;
+    if (question->server.text != NULL) {
+        return server_option_complete(&question->server, command);
+    }
+    if (question->server.password_file != NULL) {
+        return usage_error(command, "a password is for a server: say which, --server ADDR");
+    }
+    question->local = local;
+    return store_option_complete(&local->store, command);
 }
 
-int question_prepare(struct question *question)
+const char *question_place(const struct question *question, char text[PLACE_TEXT_MAX])
 {
-    return server_option_complete(&question->server, question->command);
+    bool is_local = question->local != NULL;
+    (void)snprintf(text, PLACE_TEXT_MAX, "the %s%.300s", is_local ? "store" : "server at ",
+                   is_local ? "" : question->server.text);
+    return text;
 }
 
 void question_fini(struct question *question)
 {
+    if (question->local != NULL) {
+        local_close(question->local);
+    }
     server_option_fini(&question->server);
 }
 
@@ -225,7 +237,8 @@ static int fail_client(const struct question *question, const struct client *cli
     if (status == CLIENT_NO_SERVER) {
         return complain_no_server(&question->server, question->command, "--resp", client->problem);
     }
-    complain(question->command, "the server at %s: %s", question->server.text, client->problem);
+    char place[PLACE_TEXT_MAX];
+    complain(question->command, "%s: %s", question_place(question, place), client->problem);
     return CLI_FAILED;
 }
 
@@ -309,8 +322,24 @@ void question_begin_answer(const struct question *question, struct answer *answe
     };
 }
 
+/* The client is what there will be something to read from. */
+static int open_local(struct question *question, struct client *client)
+{
+    client_open_fd(client, -1);
+    int code = local_open(question->local, question);
+    if (code == CLI_DONE) {
+        client->fd = dup(question->local->fd);
+    }
+    return code;
+}
+
 int question_open(struct question *question, struct client *client)
 {
+    if (question->local != NULL) {
+        question->waiting_since_ns =
+            question->waiting_since_ns != 0 ? question->waiting_since_ns : monotonic_now_ns();
+        return open_local(question, client);
+    }
     enum client_status status = client_open(client, question->server.resolved,
                                             question->server.resolved_count, question->timeout_ns);
     question->logs_in = question->server.password.text != NULL;
@@ -328,6 +357,10 @@ int question_open(struct question *question, struct client *client)
 
 int question_send(struct question *question, struct client *client)
 {
+    if (question->local != NULL) {
+        client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);
+        return local_send(question->local, question);
+    }
     struct buffer request;
     enum client_status status = CLIENT_OK;
     buffer_init(&request, REQUEST_BYTES_MAX);
@@ -347,6 +380,11 @@ int question_send(struct question *question, struct client *client)
 
 int question_receive(struct question *question, struct client *client, struct answer *answer)
 {
+    if (question->local != NULL) {
+        local_receive(question->local, question, answer);
+        answer->wait_ns = question->wait_ms * NS_PER_MS;
+        return CLI_DONE;
+    }
     struct reply reply;
     enum client_status status = CLIENT_OK;
     if (question->logs_in) {

@@ -25,6 +25,8 @@
 #include "cli/limit_arguments.h"
 #include "cli/server_option.h"
 
+struct local;
+
 #define QUESTION_WAIT_MS_MAX UINT64_C(86400000) // 24 h, as on the wire
 
 /* The options that every command which asks a server begins with, in this order. */
@@ -45,6 +47,13 @@ enum {
                                 "WEIR_PASSWORD_FILE"},                                             \
     [QUESTION_TIMEOUT] = {"timeout", "DURATION", "how long to wait for an answer: 500ms; 5s"}
 
+#define QUESTION_STORE_OPTION                                                                      \
+    {                                                                                              \
+        "store", "URL",                                                                            \
+            "file:/PATH, where the bucket lives; else WEIR_STORE, else\n"                          \
+            "file:~/.local/state/weir/default.weir"                                                \
+    }
+
 /*   wait_ms    how long it may stand in line; 0: not at all
  *   unbounded  nobody said how long: who asks will ask again
  *   block_ms   how long a block lasts */
@@ -64,6 +73,7 @@ struct question {
     uint64_t block_ms;
     uint64_t timeout_ns;
     bool unbounded;
+    struct local *local;       // answers it here, in a store; NULL: a server does
     bool logs_in;              // a password goes ahead of what is sent next
     uint64_t waiting_since_ns; // since it was first sent; 0: it was not
 };
@@ -86,15 +96,15 @@ int question_read_words(struct question *question, int count, char **words);
 /* An answer that knows what was asked, and nothing else yet. */
 void question_begin_answer(const struct question *question, struct answer *answer);
 
-/* Sees to it that the question goes to a server, for only there are lines: what the command line
- * says counts alone, else the environment, else SERVER_DEFAULT. CLI_DONE, or complains.
- *   store_url  what --store says; NULL: nothing */
-int question_need_server(struct question *question, const char *store_url);
-
-/* Completes from the environment where the server is, and what its password is. question_fini() is
- * due in any case. */
-int question_prepare(struct question *question);
+/* Chooses who answers: what the command line says counts alone, else the environment, else it is the file
+ * that all commands of a user share. question_fini() is due in any case. CLI_DONE, or complains.
+ *   local  with what --store says; used if no server is asked, and until then the question's */
+int question_prepare(struct question *question, struct local *local);
 void question_fini(struct question *question);
+
+/* Whoever answers, for messages: "the server at weir:6390", "the store". Returns `text`. */
+enum { PLACE_TEXT_MAX = 320 };
+const char *question_place(const struct question *question, char text[PLACE_TEXT_MAX]);
 
 /* Asks, once, and waits for the answer: `timeout_ns`, and what the question itself waits; where it
  * waits, a terminal sees for how long. client_close() is due in any case; the answer's texts are good

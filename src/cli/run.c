@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/question.h"
+#include "cli/local.h"
 
 enum { WORD_COUNT_MAX = 16 };
 
@@ -24,10 +24,11 @@ enum {
  * this: so that no answer, however odd, makes it spin. */
 #define ASK_AGAIN_NS_MIN (10 * NS_PER_MS)
 
-enum { OPTION_COST = QUESTION_OPTION_COUNT, OPTION_WAIT };
+enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_COST, OPTION_WAIT };
 
 static const struct option OPTIONS[] = {
-    QUESTION_OPTIONS(SERVER_DEFAULT),
+    QUESTION_OPTIONS("the store"),
+    [OPTION_STORE] = QUESTION_STORE_OPTION,
     [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"},
     [OPTION_WAIT] = {"wait", "DURATION",
                      "stand in line for at most so long; 0: do not; else as long as\nit takes"},
@@ -37,6 +38,7 @@ static const struct option OPTIONS[] = {
 /*   words  of the command, NULL at the end as argv has it; NULL: there was no -- */
 struct run {
     struct question question;
+    struct local local;
     char **words;
     bool help;
 };
@@ -52,6 +54,7 @@ static int read_command_line(struct run *run, int count, char **words)
     for (int option; run->words == NULL
                      && (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
         switch (option) {
+        case OPTION_STORE: run->local.store.url = value; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
         case OPTION_WAIT:
             code = question_read_wait(question, value);
@@ -90,6 +93,7 @@ static int read_command_line(struct run *run, int count, char **words)
 static int wait_for_turn(struct question *question)
 {
     char never[NEVER_TEXT_MAX];
+    char place[PLACE_TEXT_MAX];
     for (;;) {
         struct client client;
         struct answer answer = {.existed = false};
@@ -110,7 +114,7 @@ static int wait_for_turn(struct question *question)
                      answer_never_text(&answer, never));
             return RUN_FAILED;
         case WEIR_FAILED:
-            complain(question->command, "the server at %s %s", question->server.text,
+            complain(question->command, "%s %s", question_place(question, place),
                      answer_failure_text(answer.wait_ns > 0));
             return RUN_FAILED;
         case WEIR_LIMITED:
@@ -147,8 +151,7 @@ static int run_run(const struct command *command, int count, char **words)
         command_help(command);
         return CLI_DONE;
     }
-    bool is_ready = question_need_server(&run.question, NULL) == CLI_DONE
-                    && question_prepare(&run.question) == CLI_DONE;
+    bool is_ready = question_prepare(&run.question, &run.local) == CLI_DONE;
     int code = is_ready ? wait_for_turn(&run.question) : RUN_FAILED;
     question_fini(&run.question);
     return code == CLI_DONE ? become(&run) : code;
@@ -165,9 +168,9 @@ const struct command RUN_COMMAND = {
         "lets it go, and --wait 0 is 1 ms there. Ctrl-C while it waits gives the place back.\n"
         "\n"
         "Exits with the command's code, or with 124 if its turn did not come in time, 125 if weir\n"
-        "failed (a wrong command line, no server, or a cost that can never pass), 126 if the\n"
-        "command cannot be run, 127 if there is none of this name. Lines are a server's: where\n"
-        "only a file is named, it fails.",
+        "failed (a wrong command line, no answer, or a cost that can never pass), 126 if the\n"
+        "command cannot be run, 127 if there is none of this name. The line is that of all who\n"
+        "share the bucket: without a server, in the file of this user.",
     .examples = "    weir run api:acme 5/s -- curl -f https://api.example/orders\n"
                 "    weir run mail:shop 'queue 10/min' --wait 5min -- ./send-one\n"
                 "    weir run backup 1/h --wait 0 -- ./backup || echo 'not now'\n",

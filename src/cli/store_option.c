@@ -83,14 +83,8 @@ int store_option_default(struct store_option *store, const struct command *comma
     return CLI_DONE;
 }
 
-/* What is asked of the store: under several limits as many requests, decided together. */
-struct requests {
-    size_t count;
-    struct weir_rule rules[LIMIT_LIST_COUNT_MAX];
-    struct weir_request requests[LIMIT_LIST_COUNT_MAX];
-};
-
-static enum weir_status make_requests(struct requests *made, const struct weir_limiter *limiter,
+static enum weir_status make_requests(struct store_requests *made,
+                                      const struct weir_limiter *limiter,
                                       const struct question *question, struct weir_error *error)
 {
     const struct limit_list *list = &question->list;
@@ -122,7 +116,25 @@ static enum weir_status make_requests(struct requests *made, const struct weir_l
                : WEIR_OK;
 }
 
-static void decide(struct weir_limiter *limiter, struct requests *made,
+int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
+                         const struct question *question)
+{
+    struct weir_error error = {.message = ""};
+    if (question->is_named) {
+        complain(question->command,
+                 "'%.40s' is no kind of limit; names are a server's, from its configuration: say "
+                 "which server, --server ADDR",
+                 question->limit);
+        return CLI_USAGE;
+    }
+    if (make_requests(made, limiter, question, &error) != WEIR_OK) {
+        complain_at(question->command, question->limit, &error);
+        return CLI_USAGE;
+    }
+    return CLI_DONE;
+}
+
+static void decide(struct weir_limiter *limiter, struct store_requests *made,
                    const struct question *question, struct answer *answer)
 {
     struct weir_detail detail = {.existed = false};
@@ -175,18 +187,15 @@ int store_option_ask(const struct store_option *store, const struct question *qu
                      struct answer *answer)
 {
     struct weir_limiter *limiter;
-    struct requests made;
-    struct weir_error error = {.message = ""};
+    struct store_requests made;
     int code = store_option_open(store, question->command, &limiter);
     if (code != CLI_DONE) {
         return code;
     }
-    enum weir_status status = make_requests(&made, limiter, question, &error);
-    if (status == WEIR_OK) {
+    code = store_option_compile(&made, limiter, question);
+    if (code == CLI_DONE) {
         decide(limiter, &made, question, answer);
-    } else {
-        complain_at(question->command, question->limit, &error);
     }
     weir_limiter_close(limiter);
-    return status == WEIR_OK ? CLI_DONE : CLI_USAGE;
+    return code;
 }

@@ -15,6 +15,13 @@ struct store_option {
     char default_url[STORE_URL_MAX];
 };
 
+/* What is asked of the store: under several limits as many requests, decided together. */
+struct store_requests {
+    size_t count;
+    struct weir_rule rules[LIMIT_LIST_COUNT_MAX];
+    struct weir_request requests[LIMIT_LIST_COUNT_MAX];
+};
+
 /* Chooses the store where nothing was said: ${XDG_STATE_HOME:-~/.local/state}/weir/default.weir, and
  * makes its folder. Returns CLI_DONE, or complains and returns another code. */
 int store_option_default(struct store_option *store, const struct command *command);
@@ -25,6 +32,10 @@ int store_option_complete(struct store_option *store, const struct command *comm
 /* Opens the store. Returns CLI_DONE, or complains. */
 int store_option_open(const struct store_option *store, const struct command *command,
                       struct weir_limiter **limiter);
+
+/* Compiles what is asked. CLI_DONE, or complains. */
+int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
+                         const struct question *question);
 
 /* Opens the store, decides, and fills the answer. Returns CLI_DONE, or complains. */
 int store_option_ask(const struct store_option *store, const struct question *question,

@@ -1,6 +1,7 @@
 """`weir take --wait` and `weir run`: against a real server on the test clock, and against one that
 says what the test wants."""
 
+import json
 import os
 import pty
 import signal
@@ -373,7 +374,7 @@ def test_of_a_queue_run_without_a_wait_takes_no_place(server):
     assert server.command("WEIR.SHOW", "q", "queue 2/s")[6] == "0"
 
 
-# ---- Lines are a server's ----
+# ---- without a server, in a file ----
 
 COMMANDS = [(3, ["take", "k", "1/s", "--wait", "1s"]), (125, ["run", "k", "1/s", "--", "true"]),
             (3, ["pipe", "1/s", "--key", "k"])]
@@ -381,36 +382,78 @@ COMMANDS = [(3, ["take", "k", "1/s", "--wait", "1s"]), (125, ["run", "k", "1/s",
 
 @pytest.mark.once
 @pytest.mark.parametrize("code, arguments", COMMANDS)
-def test_a_file_has_no_lines(code, arguments, server, tmp_path):
-    store = {"WEIR_STORE": f"file:{tmp_path}/store"}
-    got, said, complained = weir(*arguments, environment=store, stdin=subprocess.DEVNULL)
-    assert (got, said) == (code, "")
-    assert complained == (f"weir {arguments[0]}: WEIR_STORE names a file, and a file has no lines: "
-                          "say which server, --server ADDR\n")
+def test_where_nothing_is_said_it_is_the_file_of_the_user(code, arguments, server, tmp_path):
+    home = {"XDG_STATE_HOME": str(tmp_path)}
+    with open("/etc/hostname") as stdin:
+        assert weir(*arguments, environment=home, stdin=stdin)[0] == 0
+    assert (tmp_path / "weir" / "default.weir").exists()
     # What the command line says counts alone; of the environment, one.
+    store = {"WEIR_STORE": f"file:{tmp_path}/store"}
     command, *rest = arguments
     assert weir(command, *at(server), *rest, environment=store, stdin=subprocess.DEVNULL)[0] == 0
+    assert not (tmp_path / "store").exists()
     both = {**store, "WEIR_SERVER": at(server)[1]}
     got, _, complained = weir(*arguments, environment=both, stdin=subprocess.DEVNULL)
     assert (got, "unset WEIR_SERVER or WEIR_STORE" in complained) == (125 if code == 125 else 2, True)
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("code, arguments", COMMANDS)
-def test_where_nothing_is_said_it_is_the_usual_server(code, arguments):
-    got, _, complained = weir(*arguments, stdin=subprocess.DEVNULL)
-    assert got == 0 or (got == code and "no server at 127.0.0.1:6390" in complained)
+def test_shells_wait_in_the_order_in_which_they_came(tmp_path):
+    """Each stands in line before the next one comes: a refusal says how long the line is."""
+    where = ["--store", f"file:{tmp_path}/store"]
+    log = tmp_path / "log"
+    limit = "2/s capacity=1"
+
+    def end_of_line():
+        said = json.loads(weir("can-take", "k", limit, "--json", *where)[1])
+        return time.monotonic_ns() + said["retry_after_ns"]
+
+    assert weir("take", "k", limit, *where)[0] == 0
+    shells = []
+    for number in range(5):
+        before = end_of_line()
+        shells.append(start("run", "k", limit, *where, "--", "sh", "-c", f"echo {number} >> {log}"))
+        wait_until(lambda: end_of_line() > before + 400 * MS, "its place")
+    assert weir("take", "k", limit, *where)[0] == 1  # overtakes nobody
+    for shell in shells:
+        assert shell.wait(DEADLINE_S) == 0
+    assert log.read_text().split() == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.once
-def test_a_server_without_lines_says_so(tmp_path):
-    with WeirServer("--store", f"file:{tmp_path}/store") as shared:
-        for code, arguments in COMMANDS:
-            command, *rest = arguments
-            with open("/etc/passwd") as stdin:
-                got, said, complained = weir(command, *at(shared), *rest, stdin=stdin)
-            assert (got, said) == (code, "")
-            assert "says: ERR WAIT: nobody can wait here: this store is shared" in complained
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_shell_that_ends_gives_its_place_back(number, tmp_path):
+    where = ["--store", f"file:{tmp_path}/store"]
+    limit = "1/s capacity=20"
+    assert weir("take", "k", limit, "--cost", "19", *where)[0] == 0
+    first = start("take", "k", limit, "--cost", "20", "--wait", "1h", *where)
+    wait_until(lambda: weir("can-take", "k", limit, *where)[0] == 1, "its place")
+    second = start("take", "k", limit, "--wait", "1h", *where)
+    first.send_signal(number)
+    assert second.wait(DEADLINE_S) == 0  # there was room for it
+
+
+@pytest.mark.once
+def test_a_server_and_shells_have_one_line(tmp_path):
+    limit = "4/s capacity=1"
+    store = f"file:{tmp_path}/store"
+    with WeirServer("--store", store) as shared:
+        assert weir("take", "k", limit, "--store", store)[0] == 0
+        with shared.client() as first:
+            first.send("WEIR.TAKE", "k", limit, "WAIT", 60_000)
+            wait_until(lambda: int(shared.command("INFO").split("blocked_clients:")[1].split()[0]) == 1,
+                       "its place")
+            shell = start("take", "k", limit, "--wait", "1min", "--store", store)
+            assert first.read_reply()[0] == 0
+            assert shell.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.once
+def test_several_limits_wait_at_a_server_only(tmp_path):
+    code, said, complained = weir("run", "k", "1/s, 5/min", "--store", f"file:{tmp_path}/store",
+                                  "--", "true")
+    assert (code, said) == (125, "")
+    assert "in a file nobody can wait under several limits: say which server" in complained
 
 
 def test_run_comes_again_where_the_line_is_full(server):

@@ -13,7 +13,8 @@
 enum { WORD_COUNT_MAX = 16 };
 
 enum {
-    OPTION_KEY = QUESTION_OPTION_COUNT,
+    OPTION_STORE = QUESTION_OPTION_COUNT,
+    OPTION_KEY,
     OPTION_BYTES,
     OPTION_COST,
     OPTION_NULL,
@@ -23,8 +24,9 @@ enum {
 };
 
 static const struct option OPTIONS[] = {
-    QUESTION_OPTIONS(SERVER_DEFAULT),
-    [OPTION_KEY] = {"key", "KEY", "share the rate with all who use this key at the server"},
+    QUESTION_OPTIONS("the store"),
+    [OPTION_STORE] = QUESTION_STORE_OPTION,
+    [OPTION_KEY] = {"key", "KEY", "share the rate with all who use this key"},
     [OPTION_BYTES] = {"bytes", NULL, "the limit counts bytes, not lines"},
     [OPTION_COST] = {"cost", "N", "what a line costs, to six decimal places; 1"},
     [OPTION_NULL] = {"null", NULL, "lines end in a NUL byte, as find -print0 writes them"},
@@ -71,6 +73,7 @@ static int read_limit(struct pipe *pipe, int count, char **words)
     }
     status = weir_limit_print(&question->config, question->limit, sizeof question->limit);
     assert(status == WEIR_OK);
+    question->list = (struct limit_list){.count = 1, .spans = {{0, strlen(question->limit)}}};
     return CLI_DONE;
 }
 
@@ -90,8 +93,9 @@ static int check(const struct pipe *pipe, const struct arguments *arguments)
     if (pipe->quiet && pipe->progress) {
         return usage_error(command, "--quiet and --progress exclude each other");
     }
-    if (question->key == NULL && question->server.text != NULL) {
-        return usage_error(command, "--server is of no use without --key");
+    if (question->key == NULL && (question->server.text != NULL || pipe->local.store.url != NULL)) {
+        return usage_error(command, "--%s is of no use without --key",
+                           question->server.text != NULL ? "server" : "store");
     }
     if (question->cost_micro == 0) {
         return usage_error(command, "lines that cost 0 would all go at once: there is no limit");
@@ -124,6 +128,7 @@ static int read_command_line(struct pipe *pipe, int count, char **words)
     const char *value;
     for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
         switch (option) {
+        case OPTION_STORE: pipe->local.store.url = value; break;
         case OPTION_KEY: code = read_key(question, value); break;
         case OPTION_BYTES: pipe->by_bytes = true; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
@@ -178,8 +183,7 @@ static int run_pipe(const struct command *command, int count, char **words)
         return CLI_FAILED;
     }
     if (pipe.question.key != NULL) {
-        code = question_need_server(&pipe.question, NULL);
-        code = code == CLI_DONE ? question_prepare(&pipe.question) : code;
+        code = question_prepare(&pipe.question, &pipe.local);
     }
     if (code == CLI_DONE) {
         code = flow_run(&pipe);

@@ -97,6 +97,7 @@ int share_receive(struct share *share, uint64_t now_ns)
 {
     struct answer answer;
     char never[NEVER_TEXT_MAX];
+    char place[PLACE_TEXT_MAX];
     int code = question_receive(share->question, &share->client, &answer);
     if (code != CLI_DONE) {
         return code;
@@ -118,7 +119,7 @@ int share_receive(struct share *share, uint64_t now_ns)
         return CLI_FAILED;
     case WEIR_FAILED: break;
     }
-    complain(share->question->command, "the server at %s %s", share->question->server.text,
+    complain(share->question->command, "%s %s", question_place(share->question, place),
              answer_failure_text(true));
     return CLI_FAILED;
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/local.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int local_open(struct local *local, const struct question *question)
+{
+    if (local->limiter != NULL) {
+        return CLI_DONE;
+    }
+    if (question->list.count > 1 && question->wait_ms > 0) {
+        complain(question->command, "in a file nobody can wait under several limits: say which "
+                                    "server, --server ADDR");
+        return CLI_FAILED;
+    }
+    int code = store_option_open(&local->store, question->command, &local->limiter);
+    code =
+        code == CLI_DONE ? store_option_compile(&local->requests, local->limiter, question) : code;
+    if (code == CLI_DONE) {
+        local->fd = eventfd(0, EFD_CLOEXEC);
+    }
+    if (code == CLI_DONE && local->fd < 0) {
+        complain(question->command, "eventfd: %s", strerror(errno));
+        return CLI_FAILED;
+    }
+    return code;
+}
+
+static void *stand_in_line(void *context)
+{
+    struct local *local = context;
+    uint64_t one = 1;
+    weir_limiter_acquire_all(local->limiter, local->requests.requests, local->decisions,
+                             local->requests.count, local->wait_ns);
+    (void)!write(local->fd, &one, sizeof one); // a counter that is 0 takes it
+    return NULL;
+}
+
+int local_send(struct local *local, const struct question *question)
+{
+    for (size_t i = 0; i < local->requests.count; i++) {
+        local->requests.requests[i].cost_micro = question->cost_micro;
+    }
+    local->wait_ns = question->wait_ms * NS_PER_MS;
+    int error = pthread_create(&local->thread, NULL, stand_in_line, local);
+    if (error != 0) {
+        complain(question->command, "no thread to wait in: %s", strerror(error));
+        return CLI_FAILED;
+    }
+    local->is_asking = true;
+    return CLI_DONE;
+}
+
+void local_receive(struct local *local, const struct question *question, struct answer *answer)
+{
+    uint64_t counter;
+    (void)pthread_join(local->thread, NULL);
+    (void)!read(local->fd, &counter, sizeof counter);
+    local->is_asking = false;
+    question_begin_answer(question, answer);
+    answer->is_local = true;
+    memcpy(answer->each, local->decisions, sizeof answer->each);
+    answer->decision = weir_decision_of_all(answer->each, local->requests.count, &answer->binding);
+}
+
+void local_close(struct local *local)
+{
+    if (local->limiter == NULL || local->is_asking) {
+        return;
+    }
+    if (local->fd > 0) {
+        (void)close(local->fd);
+    }
+    weir_limiter_close(local->limiter);
+    local->limiter = NULL;
+}

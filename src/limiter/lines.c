@@ -465,6 +465,14 @@ uint64_t lines_now_ns(const struct lines *lines)
     return lines->store->ops->now_ns(lines->store);
 }
 
+bool lines_valid(struct lines *lines)
+{
+    lines_lock(lines);
+    bool is_valid = lines->shared == NULL || shared_valid(lines->shared);
+    lines_unlock(lines);
+    return is_valid;
+}
+
 void lines_read_stats(struct lines *lines, struct lines_stats *stats)
 {
     if (lines->shared != NULL) {

@@ -139,6 +139,9 @@ pthread_mutex_t *lines_mutex(struct lines *lines);
 /* The store's clock. */
 uint64_t lines_now_ns(const struct lines *lines);
 
+/* Whether no place is lost in lines that processes share. For tests, when nothing is under way. */
+bool lines_valid(struct lines *lines);
+
 void lines_read_stats(struct lines *lines, struct lines_stats *stats);
 
 #endif

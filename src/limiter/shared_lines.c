@@ -613,6 +613,14 @@ void shared_begin_here(struct shared_lines *shared)
 /* A bucket whose denominator is the largest there is, so that every remainder is one of its own. */
 #define ANY_LIMIT "1099511.627775/1ns"
 
+bool shared_valid(struct shared_lines *shared)
+{
+    uint64_t now_ns = room_enter(shared, STORE_NOW);
+    bool is_valid = room_valid(shared);
+    room_leave(shared, now_ns);
+    return is_valid;
+}
+
 void shared_read_stats(const struct shared_lines *shared, struct lines_stats *stats)
 {
     stats->line_count = __atomic_load_n(&shared->room->line_count, __ATOMIC_RELAXED);

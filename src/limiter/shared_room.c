@@ -251,3 +251,26 @@ void room_bury_all(struct shared_lines *shared, uint64_t now_ns)
         }
     }
 }
+
+/* ---- the invariant ---- */
+
+bool room_valid(const struct shared_lines *shared)
+{
+    const struct room *room = shared->room;
+    uint32_t free_tickets = 0;
+    uint32_t used_tickets = 0;
+    uint32_t free_lines = 0;
+    for (uint32_t place = room->free_ticket; place != 0 && free_tickets <= shared->place_count;
+         place = ticket_at(shared, place)->next) {
+        free_tickets++;
+    }
+    for (uint32_t place = 1; place <= shared->place_count; place++) {
+        used_tickets += ticket_at(shared, place)->state != TICKET_FREE;
+    }
+    for (uint32_t place = room->free_line; place != 0 && free_lines <= shared->place_count;
+         place = shared_line_at(shared, place)->next_in_bin) {
+        free_lines++;
+    }
+    return free_tickets + used_tickets == shared->place_count
+           && free_lines + room->line_count == shared->place_count;
+}

@@ -222,6 +222,10 @@ bool room_is_alive(struct shared_lines *shared, uint32_t standing);
 void room_bury(struct shared_lines *shared, uint32_t standing, uint64_t now_ns);
 void room_bury_all(struct shared_lines *shared, uint64_t now_ns);
 
+/* The invariant: every place is free or in use, and those that are free are in their lists. Under the lock of
+ * the room, when nothing is under way. */
+bool room_valid(const struct shared_lines *shared);
+
 /* ---- shared_repair.c ---- */
 
 /* The memory is new, or has outlived all who used it: nobody waits. */
@@ -287,6 +291,9 @@ void shared_close(struct shared_lines *shared);
 
 /* Those who stand in the line of this bucket look anew. Under the lock of the lines. */
 void shared_tell(struct shared_lines *shared, uint64_t id, uint64_t now_ns);
+
+/* Whether no place is lost. Under the lock of the lines. */
+bool shared_valid(struct shared_lines *shared);
 
 /* Adds what the room says. */
 void shared_read_stats(const struct shared_lines *shared, struct lines_stats *stats);

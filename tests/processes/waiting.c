@@ -159,6 +159,9 @@ static void must_be_empty(void)
     if (room()->waiting_count != 0 || room()->line_count != 0) {
         give_up("%s: %u still wait in %u lines", key, room()->waiting_count, room()->line_count);
     }
+    if (!lines_valid(limiter->lines)) {
+        give_up("%s: a place is lost", key);
+    }
 }
 
 /* ---- scenarios ---- */
@@ -226,6 +229,25 @@ static void dead_neighbours(void)
     end(first);
     must_be_let(last);
     must_be_about(last, since_ns, 150, 250 + IN_TIME_MS);
+    must_be_empty();
+}
+
+/* Somebody who does not wait gives back what the head waits for. */
+static void given_back(void)
+{
+    begin("given back", "1/s capacity=10");
+    fill_up(10);
+    uint64_t since_ns = now();
+    struct person *head = join(10, 30 * S);
+    struct weir_request refund = {.rule = &rule,
+                                  .key = key,
+                                  .key_len = strlen(key),
+                                  .cost_micro = 10 * WEIR_UNIT,
+                                  .operation = WEIR_REFUND};
+    struct weir_decision decision;
+    weir_limiter_decide(limiter, &refund, &decision, 1);
+    must_be_let(head);
+    must_be_about(head, since_ns, 0, IN_TIME_MS);
     must_be_empty();
 }
 
@@ -348,6 +370,7 @@ static void run_all(void)
     dead_middle();
     dead_neighbours();
     dead_tail();
+    given_back();
     all_dead();
     stopped_head("2/s capacity=1");
     stopped_head("queue 2/s capacity=10 first=now");

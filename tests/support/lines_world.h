@@ -226,6 +226,7 @@ static void people_close(struct people *people)
     assert_int_equal(people_stats(people).waiting_count, 0);
     assert_int_equal(people_stats(people).line_count, 0);
     assert_int_equal(count_marks(people), 0);
+    assert_true(lines_valid(people->limiter->lines));
     weir_limiter_close(people->limiter);
 }
 

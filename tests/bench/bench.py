@@ -137,7 +137,7 @@ def rows_one_bucket(report):
 
 
 def rows_many_keys(report):
-    """4-9: ten million keys in the process."""
+    """4-9 and 37: ten million keys in the process."""
     progress(f"filling the tables with {report.keys} keys")
     with contextlib.ExitStack() as stack:
         programs = open_programs(stack, report, 7, [
@@ -158,6 +158,10 @@ def rows_many_keys(report):
     report.pair(8, "batches, 2 threads, decisions per time", "x", [
         {"speed": each["one_thread"] / each["two_threads"], "one": 1.0} for each in samples],
         "speed", "one", "1 thread", 1.6, 1.9, at_least=True)
+    report.pair(37, f"take under two limits, batched, {size}", "ns", samples, "under_two", "batch",
+                "under one", 2.5, 2.2)
+    report.pair(37, f"take under four limits, batched, {size}", "ns", samples, "under_four", "batch",
+                "under one")
     samples = samples[-1:]
     name = f"bytes per key at load {samples[0]['table_load']:.2f}"
     if samples[0]["full_count"]:
@@ -538,7 +542,7 @@ def run_rows(report, rows):
     bytes_per_key = None
     if rows & {1, 2, 3}:
         rows_one_bucket(report)
-    if rows & {4, 5, 6, 7, 8, 9}:
+    if rows & {4, 5, 6, 7, 8, 9, 37}:
         bytes_per_key = rows_many_keys(report)
     if rows & {34, 35}:
         rows_stores(report)
@@ -572,7 +576,7 @@ def run_rows(report, rows):
 
 
 ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
-            26, 27, 28, 29, 30, 32, 33, 34, 35, 36]
+            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37]
 
 
 def main():

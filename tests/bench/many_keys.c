@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten million keys, in process (rows 4 to 9): weir's table at its design load, the memory's own
+ * Ten million keys, in process (rows 4 to 9, and 37): weir's table at its design load, the memory's own
  * limits over as many bytes of the same pages, and a hash map with a mutex, as everybody writes it.
  *
  *     many_keys weir [KEYS]     weir, the dependent load, the prefetched compare-and-swap
@@ -102,7 +102,8 @@ static double run_naive_loop(void)
     return ns_per(start, cpu_ns(), ROUND_COUNT);
 }
 
-static void run_batches(uint64_t seed, uint64_t count)
+/* Decisions of `together` limits each, all of different buckets. */
+static void run_batches(uint64_t seed, uint64_t count, int together)
 {
     uint64_t random = seed;
     struct key keys[BATCH];
@@ -113,9 +114,10 @@ static void run_batches(uint64_t seed, uint64_t count)
                                             .key = &keys[j],
                                             .key_len = sizeof keys[j],
                                             .cost_micro = WEIR_UNIT,
-                                            .operation = WEIR_TAKE};
+                                            .operation = WEIR_TAKE,
+                                            .and_next = (j + 1) % together != 0};
     }
-    for (uint64_t i = 0; i < count; i += BATCH) {
+    for (uint64_t i = 0; i < count; i += BATCH / (unsigned)together) {
         for (int j = 0; j < BATCH; j++) {
             keys[j] = key_of(random_below(&random, key_count));
         }
@@ -127,20 +129,28 @@ static void run_batches(uint64_t seed, uint64_t count)
 static double run_one_thread(void)
 {
     uint64_t start = monotonic_ns();
-    run_batches(85, ROUND_COUNT * 4);
+    run_batches(85, ROUND_COUNT * 4, 1);
     return ns_per(start, monotonic_ns(), ROUND_COUNT * 4);
 }
 
 static double run_batch(void)
 {
     uint64_t start = cpu_ns();
-    run_batches(81, ROUND_COUNT * 4);
+    run_batches(81, ROUND_COUNT * 4, 1);
     return ns_per(start, cpu_ns(), ROUND_COUNT * 4);
+}
+
+/* Takes under so many limits each, in batches of as many requests. */
+static double run_together(int limits)
+{
+    uint64_t start = cpu_ns();
+    run_batches(86, ROUND_COUNT * 2, limits);
+    return ns_per(start, cpu_ns(), ROUND_COUNT * 2);
 }
 
 static void *run_batch_thread(void *argument)
 {
-    run_batches(*(uint64_t *)argument, ROUND_COUNT * 4);
+    run_batches(*(uint64_t *)argument, ROUND_COUNT * 4, 1);
     return NULL;
 }
 
@@ -194,6 +204,8 @@ static int measure_weir(void)
         print_figure("naive", run_naive_loop());
         print_figure("cas", run_prefetched_cas(table, line_count));
         print_figure("batch", run_batch());
+        print_figure("under_two", run_together(2));
+        print_figure("under_four", run_together(4));
         print_figure("one_thread", run_one_thread());
         print_figure("two_threads", run_two_threads());
         weir_limiter_stats(limiter, &stats);

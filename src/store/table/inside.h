@@ -5,7 +5,7 @@
  *   table.c     one bucket at a time: finding, making, deciding
  *   block.c     keys that are locked out
  *   moving.c    all of them, to another table; resize.c: to another file
- *   together.c  several at once, all or nothing
+ *   together.c  several at once, all or nothing; together_usual.c: the shortest way through it
  *   utc.c       the wall clock, for limits that go by the calendar
  *   window.c    the buckets that keep a log of events */
 #ifndef WEIR_STORE_TABLE_INSIDE_H
@@ -52,6 +52,48 @@ bool table_heeds_line(const struct weir_request *request, const struct charge *c
 bool table_heeds_block(const struct weir_request *request, const struct charge *charge);
 bool table_locks_out(const struct weir_request *request, struct outcome outcome,
                      const struct weir_detail *detail);
+
+/* The locks of several stripes, each once, in the order of their addresses: whoever holds one waits for
+ * those of higher addresses only. */
+struct stripes {
+    size_t count;
+    struct stripe *at[WEIR_TOGETHER_MAX];
+};
+
+static inline void stripes_add(struct stripes *stripes, struct stripe *stripe)
+{
+    size_t at = stripes->count;
+    while (at > 0 && stripes->at[at - 1] > stripe) {
+        at--;
+    }
+    if (at > 0 && stripes->at[at - 1] == stripe) {
+        return;
+    }
+    for (size_t i = stripes->count++; i > at; i--) {
+        stripes->at[i] = stripes->at[i - 1];
+    }
+    stripes->at[at] = stripe;
+}
+
+static inline void stripes_lock(struct table *table, const struct stripes *stripes)
+{
+    for (size_t i = 0; i < stripes->count; i++) {
+        table_lock_stripe(table, stripes->at[i]);
+    }
+}
+
+static inline void stripes_unlock(const struct stripes *stripes)
+{
+    for (size_t i = stripes->count; i > 0; i--) {
+        mutex_unlock(&stripes->at[i - 1]->mutex);
+    }
+}
+
+/* Takes from 2 .. WEIR_TOGETHER_MAX usual buckets together, as they were found. False: nothing has
+ * happened, and it is to be decided in the general way. */
+bool table_take_together(struct table *table, const struct weir_request *requests,
+                         const uint64_t *hashes, const struct found *found,
+                         struct weir_decision *decisions, size_t count, uint64_t now_ns);
 
 /* Decides 2 .. WEIR_TOGETHER_MAX requests together, whose keys have these hashes. */
 void table_decide_together(struct table *table, const struct weir_request *requests,

@@ -870,6 +870,8 @@ static inline void guess_step(const struct table *table, struct step *step)
 
 _Static_assert(TABLE_BATCH == 2 * TABLE_GROUP, "a batch is two groups");
 
+enum { RUNS_AHEAD = 8 }; // requests whose stripes are sent for before one is locked
+
 static inline void start_steps(const struct table *table, const struct weir_request *requests,
                                struct step *steps, size_t count)
 {
@@ -898,6 +900,17 @@ void table_refuse(const struct weir_request *requests, struct weir_decision *dec
     }
 }
 
+/* Sends for the stripes that runs will lock, of the requests up to `end`. */
+static inline void fetch_stripes(const struct table *table, const struct weir_request *requests,
+                                 const struct step *steps, size_t *fetched, size_t end)
+{
+    for (; *fetched < end; ++*fetched) {
+        if (requests[*fetched].and_next) {
+            __builtin_prefetch(table_stripe_of(table, steps[*fetched].hash), 1, 3);
+        }
+    }
+}
+
 /* Requests that are decided together. */
 __attribute__((noinline)) static void decide_run(struct table *table,
                                                  const struct weir_request *requests,
@@ -905,12 +918,19 @@ __attribute__((noinline)) static void decide_run(struct table *table,
                                                  struct weir_decision *decisions, size_t count)
 {
     uint64_t hashes[WEIR_TOGETHER_MAX];
+    struct found found[WEIR_TOGETHER_MAX];
+    bool is_usual = true;
     if (count > WEIR_TOGETHER_MAX) {
         table_refuse(requests, decisions, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         hashes[i] = steps[i].hash;
+        is_usual = is_usual && requests[i].operation == WEIR_TAKE
+                   && look(steps[i].line, hashes[i], &found[i]) && bucket_is_usual(found[i].seen);
+    }
+    if (is_usual && table_take_together(table, requests, hashes, found, decisions, count, now_ns)) {
+        return;
     }
     table_decide_together(table, requests, hashes, decisions, count, now_ns);
 }
@@ -942,11 +962,13 @@ static void decide_batch(struct table *table, const struct weir_request *request
             fetch(steps[i + ahead].line);
         }
     }
-    for (size_t i = 0, first = 0; i < count; i++) {
+    for (size_t i = 0, first = 0, fetched = 0; i < count; i++) {
         if (i + ahead < count) {
             guess_step(table, &steps[i + ahead]);
         }
         if (__builtin_expect(requests[i].and_next && i + 1 < count, 0)) {
+            size_t end = i + RUNS_AHEAD < count ? i + RUNS_AHEAD : count;
+            fetch_stripes(table, requests, steps, &fetched, end);
             continue; // decided with the last of its run
         }
         if (__builtin_expect(i == first, 1)) {

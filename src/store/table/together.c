@@ -66,8 +66,7 @@ struct run {
     const struct line_terms *terms; // or NULL
     uint64_t now_ns;
     size_t count, held_count;
-    size_t stripe_count;
-    struct stripe *stripes[WEIR_TOGETHER_MAX]; // that are locked, in the order of their addresses
+    struct stripes stripes; // that are locked
     struct member members[WEIR_TOGETHER_MAX];
 };
 
@@ -289,31 +288,11 @@ static bool look_at_all(struct run *run)
 static void lock(struct run *run, size_t held_count)
 {
     run->held_count = held_count;
-    run->stripe_count = 0;
-    for (size_t i = 0; i < held_count; i++) { // sorted as they come, each once
-        struct stripe *stripe = table_stripe_of(run->table, run->members[i].hash);
-        size_t at = run->stripe_count;
-        while (at > 0 && run->stripes[at - 1] > stripe) {
-            at--;
-        }
-        if (at > 0 && run->stripes[at - 1] == stripe) {
-            continue;
-        }
-        for (size_t j = run->stripe_count++; j > at; j--) {
-            run->stripes[j] = run->stripes[j - 1];
-        }
-        run->stripes[at] = stripe;
+    run->stripes.count = 0;
+    for (size_t i = 0; i < held_count; i++) {
+        stripes_add(&run->stripes, table_stripe_of(run->table, run->members[i].hash));
     }
-    for (size_t i = 0; i < run->stripe_count; i++) {
-        table_lock_stripe(run->table, run->stripes[i]);
-    }
-}
-
-static void unlock(struct run *run)
-{
-    for (size_t i = run->stripe_count; i > 0; i--) {
-        mutex_unlock(&run->stripes[i - 1]->mutex);
-    }
+    stripes_lock(run->table, &run->stripes);
 }
 
 /* Makes it stand still: marks it, or finds that it has no slot, and nobody else can give it one. */
@@ -451,7 +430,7 @@ static enum result decide_locked(struct run *run, size_t held_count)
     for (size_t i = 0; i < held_count; i++) {
         release(run, &run->members[i], is_charging, locks);
     }
-    unlock(run);
+    stripes_unlock(&run->stripes);
     return result;
 }
 
@@ -512,10 +491,12 @@ static void start(struct run *run, struct table *table, const struct weir_reques
     run->now_ns = now_ns;
     run->count = count;
     for (size_t i = 0; i < count; i++) {
-        run->members[i] = (struct member){.request = &requests[i],
-                                          .hash = hashes[i],
-                                          .home = table_home_of(table, hashes[i]),
-                                          .charge = table_charge(table, &requests[i], now_ns)};
+        struct member *member = &run->members[i]; // looking at it fills in the rest
+        member->request = &requests[i];
+        member->hash = hashes[i];
+        member->home = table_home_of(table, hashes[i]);
+        member->charge = table_charge(table, &requests[i], now_ns);
+        member->is_marked = member->waits = member->is_full = false;
     }
 }
 

@@ -93,13 +93,18 @@ static void print_operation(const struct operation *operation)
     static const char *const NAMES[] = {"take",  "can_take", "fill",        "refund",
                                         "show",  "reset",    "join",        "serve",
                                         "leave", "move",     "move in vain"};
-    printf(" %s(%c,%" PRIu64 ")@%" PRIu64, NAMES[operation->kind], 'A' + operation->key,
-           operation->cost, operation->now_ns);
+    printf(" %s(", NAMES[operation->kind]);
+    for (int i = 0; i <= operation->more_count; i++) {
+        printf("%s%c,%" PRIu64, i > 0 ? " + " : "", 'A' + key_of(operation, i),
+               cost_of(operation, i));
+    }
+    printf(")@%" PRIu64, operation->now_ns);
 }
 
 static void print_script(void)
 {
-    printf("  %" PRIu64 " line(s) of %d slot(s)\n  setup:", script->line_count, TABLE_LINE_SLOTS);
+    printf("  %" PRIu64 " line(s) of %d slot(s), %" PRIu64 " stripe(s)\n  setup:",
+           script->line_count, TABLE_LINE_SLOTS, script->stripe_count);
     for (int i = 0; i < script->setup_count; i++) {
         print_operation(&script->setup[i]);
     }
@@ -120,7 +125,9 @@ static void print_script(void)
         printf("  slot %d: tag %" PRIx64 ", empty at %" PRIu64 ", word %" PRIx64 "\n", i,
                line->tags[i % TABLE_LINE_SLOTS], state.empty_at_ns, state.word);
     }
-    printf("  reused at %" PRIu64 "\n", world.shared.stripe.reused_at_ns);
+    for (uint64_t i = 0; i < script->stripe_count; i++) {
+        printf("  reused at %" PRIu64 "\n", world.shared.stripes[i].reused_at_ns);
+    }
     for (int i = 0; i < world.guess_count; i++) {
         const struct weir_bucket *buckets = world.guesses[i].buckets;
         printf("  guess: A %" PRIu64 ", B %" PRIu64 ", C %" PRIu64 ", early %" PRIx64 "\n",
@@ -159,21 +166,68 @@ static void decide(const struct operation *operation, struct weir_decision *deci
     table.store.ops->decide(&table.store, &request, decision, 1, operation->now_ns);
 }
 
-static void end_operation(int thread, const struct operation *operation,
-                          const struct weir_decision *decision, const struct weir_detail *detail)
+/* Under several limits. Batches, and what they send for, are left out where no run is a usual one. */
+static void decide_together(const struct operation *operation, struct weir_decision *decisions)
+{
+    struct weir_request requests[TOGETHER_MAX];
+    uint64_t hashes[TOGETHER_MAX];
+    size_t count = (size_t)operation->more_count + 1;
+    for (int i = 0; i <= operation->more_count; i++) {
+        requests[i] = (struct weir_request){.rule = &model_rule,
+                                            .cost_micro = cost_of(operation, i) * WEIR_UNIT,
+                                            .operation = (enum weir_operation)operation->kind};
+        hashes[i] = hash_of_key(key_of(operation, i));
+        requests[i].key = &hashes[i];
+        requests[i].key_len = sizeof hashes[i];
+        requests[i].and_next = i < operation->more_count;
+    }
+    if (script->is_whole) {
+        table.store.ops->decide(&table.store, requests, decisions, count, operation->now_ns);
+        return;
+    }
+    table_decide_together(&table, requests, hashes, decisions, count, operation->now_ns);
+}
+
+/* Decides, and says what was answered. */
+static uint64_t run_operation(const struct operation *operation)
+{
+    struct weir_decision decisions[TOGETHER_MAX];
+    struct weir_detail detail = {0};
+    uint64_t answer;
+    if (operation->more_count > 0) {
+        decide_together(operation, decisions);
+        answer = digest_together(operation, decisions);
+    } else {
+        decide(operation, decisions, &detail);
+        answer = digest_answer(operation, decisions, &detail);
+    }
+    for (int i = 0; i <= operation->more_count; i++) {
+        world.shared.failed_count += decisions[i].verdict == WEIR_FAILED;
+    }
+    return answer;
+}
+
+static void end_operation(int thread, uint64_t answer)
 {
     struct fiber *fiber = &world.fibers[thread];
-    model_respond(thread, digest_answer(operation, decision, detail));
-    world.shared.failed_count += decision->verdict == WEIR_FAILED;
+    model_respond(thread, answer);
     fiber->done_count++;
     fiber->seen_count = 0;
     fiber->seen_digest = 0;
-    if (world.shared.stripe.mutex.holder == (uint64_t)thread + 1
-        || world.shared.later.stripe.mutex.holder == (uint64_t)thread + 1
-        || world.shared.later.moving_mutex.holder == (uint64_t)thread + 1
+    if (holds_stripe(thread) || world.shared.later.moving_mutex.holder == (uint64_t)thread + 1
         || world.shared.lines_mutex.holder == (uint64_t)thread + 1) {
         explore_violation("an operation that ended with the lock in its hand");
     }
+}
+
+/* Nobody holds the lock of a stripe. */
+static bool is_quiet(void)
+{
+    bool quiet = true;
+    for (int thread = 0; thread < THREADS_MAX; thread++) {
+        quiet = quiet && !holds_stripe(thread);
+    }
+    return quiet;
 }
 
 /* Runs a thread until its next step is made. False if it cannot run: done, or waiting for the lock. */
@@ -185,17 +239,13 @@ static bool step(int thread)
     }
     memory_start();
     if (setjmp(memory_stop) == 0) {
-        struct weir_decision decision;
-        struct weir_detail detail = {0};
-        const struct operation *operation =
-            &script->operations[thread][world.fibers[thread].done_count];
-        decide(operation, &decision, &detail);
-        end_operation(thread, operation, &decision, &detail);
+        end_operation(thread,
+                      run_operation(&script->operations[thread][world.fibers[thread].done_count]));
     }
-    if (world.shared.stripe.mutex.holder == 0) {
+    if (is_quiet()) {
         memory_check_quiet();
     }
-    if (world.shared.lines_mutex.holder == 0 && world.shared.stripe.mutex.holder == 0) {
+    if (world.shared.lines_mutex.holder == 0 && is_quiet()) {
         lines_check_quiet();
     }
     return memory_has_stepped();
@@ -303,11 +353,11 @@ static void tidy_visited(void)
 
 static void check_end(void)
 {
-    if (world.shared.stripe.mutex.holder != 0 || world.shared.lines_mutex.holder != 0
-        || !move_has_free_locks()) {
+    if (!is_quiet() || world.shared.lines_mutex.holder != 0 || !move_has_free_locks()) {
         explore_violation("the lock is held at the end");
     }
-    if (world.shared.stripe.full_count + world.shared.later.stripe.full_count
+    if (world.shared.stripes[0].full_count + world.shared.stripes[1].full_count
+            + world.shared.later.stripe.full_count
         != world.shared.failed_count) {
         explore_violation("answers by on_full, and their count, differ");
     }
@@ -362,7 +412,9 @@ static bool run(const struct script *next)
 {
     static struct script setup;
     memset(&world, 0, sizeof world);
-    table_init(&table, world.shared.lines, &world.shared.stripe, 1, next->line_count);
+    table_init(&table, world.shared.lines, world.shared.stripes, next->stripe_count,
+               next->line_count / next->stripe_count);
+    script = next;
     table.store.keeper = &lines_keeper;
     table_init(&later_table, world.shared.later.lines, &world.shared.later.stripe, 1,
                next->line_count);

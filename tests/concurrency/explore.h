@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/table/table.h"
+#include "store/table/inside.h"
 
 enum {
     KEYS = 3,
@@ -25,8 +25,10 @@ enum {
     OPERATIONS_MAX = 3,
     SETUP_MAX = 6,
     LINES_MAX = 2,
+    STRIPES_MAX = 2,
+    TOGETHER_MAX = 3, // keys of one operation
     SLOTS_MAX = LINES_MAX * TABLE_LINE_SLOTS,
-    STEPS_MAX = 128,   // of one operation
+    STEPS_MAX = 160,   // of one operation
     GUESSES_MAX = 192, // histories that explain what was seen so far
     DEPTH_MAX = 480,   // of a schedule
 };
@@ -37,17 +39,25 @@ enum { LINE_JOIN = WEIR_RESET + 1, LINE_SERVE, LINE_LEAVE };
 /* What the mover does: it carries all buckets to another table, or gives up when it has carried them. */
 enum { MOVE_ALL = LINE_LEAVE + 1, MOVE_IN_VAIN };
 
-/* One call: all that distinguishes it from another. */
+/* One call: all that distinguishes it from another. A take under several limits has one key for each. */
 struct operation {
     int kind;        // enum weir_operation, or one of the keeper's
     int key;         // 0 .. KEYS - 1
     uint64_t cost;   // in units
     uint64_t now_ns; // its own reading of the clock
+    int more_count;  // keys that are asked together with it
+    struct {
+        int key;
+        uint64_t cost;
+    } more[TOGETHER_MAX - 1];
 };
 
+/* Where the lines are two, they may be a stripe each. */
 struct script {
     uint64_t line_count; // 1 or 2
-    int setup_count;     // done one after the other, before the threads start
+    uint64_t stripe_count;
+    bool is_whole;   // its limit has no fractions: its takes are usual ones
+    int setup_count; // done one after the other, before the threads start
     int thread_count;
     int operation_count; // of each thread
     struct operation setup[SETUP_MAX];
@@ -85,7 +95,7 @@ struct later {
 /* The memory that threads share. */
 struct shared {
     struct line lines[LINES_MAX];
-    struct stripe stripe;
+    struct stripe stripes[STRIPES_MAX];
     struct ghost ghosts[SLOTS_MAX];
     struct mutex lines_mutex;
     uint64_t standing[KEYS]; // 1: somebody stands in line; under lines_mutex
@@ -127,6 +137,7 @@ bool memory_has_stepped(void); // true if it has come farther since
 extern jmp_buf memory_stop;    // where it leaves to when its step is over
 void memory_check_quiet(void); // invariants while nobody holds the lock
 uint64_t hash_of_key(int key);
+bool holds_stripe(int thread); // of any stripe, the lock
 
 /* explore_lines.c */
 extern struct line_keeper lines_keeper;
@@ -151,6 +162,9 @@ static inline uint64_t digest_mix(uint64_t digest, uint64_t value)
 
 uint64_t digest_answer(const struct operation *operation, const struct weir_decision *decision,
                        const struct weir_detail *detail);
+uint64_t digest_together(const struct operation *operation, const struct weir_decision *decisions);
+int key_of(const struct operation *operation, int i); // of those that are asked together
+uint64_t cost_of(const struct operation *operation, int i);
 extern struct weir_rule model_rule;
 void model_start(void);
 void model_respond(int thread, uint64_t answer); // the thread's operation has answered

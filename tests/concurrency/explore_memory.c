@@ -9,8 +9,8 @@
  * threads may do (R. Lipton's movers): releasing the lock; and, while holding it, statistics and
  * reads of words that are only written under it. That they are is checked at every write.
  *
- * Without the lock a tag that is not the thread's own reads as 0: the table only asks whether it is
- * its own, and states that differ in nothing else are then equal. */
+ * Without the lock a tag that is not one of the operation's own reads as 0: the table only asks whether
+ * it is, and states that differ in nothing else are then equal. */
 #include <assert.h>
 
 #include "core/bucket_math.h"
@@ -33,19 +33,45 @@ bool memory_has_stepped(void)
     return has_stepped;
 }
 
-/* Each key's home is the line of its number; keys 0 and 2 have equal owner bits. */
+/* Each key's home is the line of its number, in two stripes the stripe; keys 0 and 2 have equal owner
+ * bits. */
 uint64_t hash_of_key(int key)
 {
     static const uint64_t OWNERS[KEYS] = {5, 6, 5};
     uint64_t number = (uint64_t)key;
-    return (number + 1) << 32 | OWNERS[key] << 16 | (number & 1);
+    uint64_t stripe = script->stripe_count > 1 ? number & 1 : 0;
+    return stripe << 63 | (number + 1) << 32 | OWNERS[key] << 16 | (number & 1);
 }
 
-/* Of either table: nobody holds two of these locks. */
-static bool holds_lock(void)
+bool holds_stripe(int thread)
 {
-    return world.shared.stripe.mutex.holder == (uint64_t)running + 1
-           || world.shared.later.stripe.mutex.holder == (uint64_t)running + 1;
+    bool holds = world.shared.later.stripe.mutex.holder == (uint64_t)thread + 1;
+    for (int i = 0; i < STRIPES_MAX; i++) {
+        holds = holds || world.shared.stripes[i].mutex.holder == (uint64_t)thread + 1;
+    }
+    return holds;
+}
+
+/* Stripes are counted through: those of the table, then that of the table to which buckets go. */
+enum { LATER_STRIPE = STRIPES_MAX };
+
+static const struct stripe *stripe_at(int i)
+{
+    return i < STRIPES_MAX ? &world.shared.stripes[i] : &world.shared.later.stripe;
+}
+
+static int stripe_of_line(int line)
+{
+    if (line >= LINES_MAX) {
+        return LATER_STRIPE;
+    }
+    return script->stripe_count > 1 ? line : 0;
+}
+
+/* Whether it is held by whom this step belongs to: the lock of this stripe. */
+static bool holds_lock(int stripe)
+{
+    return stripe_at(stripe)->mutex.holder == (uint64_t)running + 1;
 }
 
 static bool holds_lines(void)
@@ -64,17 +90,29 @@ static const struct line *line_of(int i)
     return i < LINES_MAX ? &world.shared.lines[i] : &world.shared.later.lines[i - LINES_MAX];
 }
 
-/* Words that are written under the lock only: all but states and lowered_from_ns. */
-static bool is_guarded(const void *at)
+/* Words that are written under the lock of a stripe only, all but states and lowered_from_ns: which one's;
+ * -1 for all others. */
+static int guard_of(const void *at)
 {
     for (int i = 0; i < 2 * LINES_MAX; i++) {
         const struct line *line = line_of(i);
         if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced) {
-            return true;
+            return stripe_of_line(i);
         }
     }
-    return is_within(at, &world.shared.stripe, sizeof world.shared.stripe)
-           || is_within(at, &world.shared.later.stripe, sizeof world.shared.later.stripe);
+    for (int i = 0; i <= LATER_STRIPE; i++) {
+        if (is_within(at, stripe_at(i), sizeof *stripe_at(i))) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Whether it is one of them, and its lock is held. */
+static bool is_guarded(const void *at)
+{
+    int stripe = guard_of(at);
+    return stripe >= 0 && holds_lock(stripe);
 }
 
 /* The table that nobody but the mover looks at yet, so that what it does there commutes with everything. */
@@ -99,8 +137,23 @@ static bool is_statistic_of(const void *at, const struct stripe *stripe)
 
 static bool is_statistic(const void *at)
 {
-    return is_statistic_of(at, &world.shared.stripe)
-           || is_statistic_of(at, &world.shared.later.stripe);
+    bool is_one = false;
+    for (int i = 0; i <= LATER_STRIPE; i++) {
+        is_one = is_one || is_statistic_of(at, stripe_at(i));
+    }
+    return is_one;
+}
+
+/* Whether a tag is of a key that the thread's operation asks for. */
+static bool is_own(uint64_t tag)
+{
+    const struct operation *operation =
+        &script->operations[running][world.fibers[running].done_count];
+    bool own = false;
+    for (int i = 0; i <= operation->more_count; i++) {
+        own = own || tag == hash_of_key(key_of(operation, i));
+    }
+    return own;
 }
 
 /* Comes to an access. True: make it now, and write down in *seen what it gave. False: it was made
@@ -144,13 +197,11 @@ static bool is_tag(const void *at)
 static uint64_t load(const uint64_t *word)
 {
     struct observation *seen;
-    if (reach(&seen, (holds_lock() && is_guarded(word)) || is_of_lines(word) || is_private(word))) {
+    if (reach(&seen, is_guarded(word) || is_of_lines(word) || is_private(word))) {
         if (is_of_lines(word) && !holds_lines()) {
             explore_violation("a look at a line without its lock");
         }
-        uint64_t own =
-            hash_of_key(script->operations[running][world.fibers[running].done_count].key);
-        bool is_foreign = !holds_lock() && !is_private(word) && is_tag(word) && *word != own;
+        bool is_foreign = !is_guarded(word) && !is_private(word) && is_tag(word) && !is_own(*word);
         seen->low = is_foreign ? 0 : *word;
         note(seen);
     }
@@ -179,11 +230,11 @@ static void store(uint64_t *word, uint64_t value)
 {
     struct observation *seen;
     if (reach(&seen,
-              (holds_lock() && is_statistic(word)) || is_of_lines(word) || is_private(word))) {
+              (is_guarded(word) && is_statistic(word)) || is_of_lines(word) || is_private(word))) {
         if (is_of_lines(word) && !holds_lines()) {
             explore_violation("a change of a line without its lock");
         }
-        if (is_guarded(word) && !holds_lock() && !is_private(word)) {
+        if (guard_of(word) >= 0 && !is_guarded(word) && !is_private(word)) {
             explore_violation("a write without the lock");
         }
         check_publish(word);
@@ -238,14 +289,21 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
         assert(slot < SLOTS_MAX);
     }
     struct ghost *ghost = &world.shared.ghosts[slot];
+    bool holds = holds_lock(stripe_of_line(slot / TABLE_LINE_SLOTS));
+    uint64_t tag = world.shared.lines[slot / TABLE_LINE_SLOTS].tags[slot % TABLE_LINE_SLOTS];
+    bool is_its_tags = tag != 0 && (before.word & BUCKET_OWNER_MASK) == table_owner_of(tag)
+                       && (after.word & BUCKET_OWNER_MASK) == table_owner_of(tag);
     if (((before.word ^ after.word) & BUCKET_LINE) != 0 && !holds_lines()) {
         explore_violation("a mark changed by somebody who keeps no lines");
     }
-    if (holds_lock()) {
-        return; // on its way to another key: see check_publish()
+    if (((before.word | after.word) & BUCKET_MARKED) != 0 && !holds) {
+        explore_violation("a state changed that ought to stand still");
     }
-    if (((before.word ^ after.word) & BUCKET_OWNER_MASK) != 0) {
+    if (!is_its_tags && !holds) {
         explore_violation("a slot given away without the lock");
+    }
+    if (!is_its_tags) {
+        return; // on its way to another key: see check_publish()
     }
     if (after.empty_at_ns < ghost->given_at_ns) {
         explore_violation("a bucket moved back to before it was given its slot");
@@ -310,9 +368,12 @@ static void check_quiet(const struct line lines[LINES_MAX])
     for (int i = 0; i < SLOTS_MAX; i++) {
         const struct line *line = &lines[i / TABLE_LINE_SLOTS];
         uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
-        uint64_t owner = line->states[i % TABLE_LINE_SLOTS].word & BUCKET_OWNER_MASK;
-        if (tag != 0 && owner != table_owner_of(tag)) {
+        uint64_t word = line->states[i % TABLE_LINE_SLOTS].word;
+        if (tag != 0 && (word & BUCKET_OWNER_MASK) != table_owner_of(tag)) {
             explore_violation("a slot whose owner bits are not its tag's");
+        }
+        if ((word & BUCKET_MARKED) != 0) {
+            explore_violation("a mark that somebody left behind");
         }
         for (int j = 0; j < i && tag != 0; j++) {
             if (lines[j / TABLE_LINE_SLOTS].tags[j % TABLE_LINE_SLOTS] == tag) {

@@ -11,6 +11,9 @@
  *   full     where there are more keys than slots, a take or fill may be answered by on_full, and
  *            charges nothing
  *
+ * A take under several limits takes effect at one instant for all of its keys; each of them has these
+ * liberties of its own. Where it meets somebody who stands in line, only that it is refused is followed.
+ *
  * All histories that explain the answers so far are kept as guesses. They are extended only when an
  * operation answers: then those that wait may take effect before it (G. Lowe, "Testing for
  * linearizability", 2017). No guess left: no serial order explains what happened. */
@@ -40,6 +43,31 @@ uint64_t digest_answer(const struct operation *operation, const struct weir_deci
     return digest_mix(digest, operation->kind == WEIR_FILL && detail->full);
 }
 
+int key_of(const struct operation *operation, int i)
+{
+    return i == 0 ? operation->key : operation->more[i - 1].key;
+}
+
+uint64_t cost_of(const struct operation *operation, int i)
+{
+    return i == 0 ? operation->cost : operation->more[i - 1].cost;
+}
+
+/* Somebody in line refused it. */
+static const uint64_t BEHIND_A_LINE = 7;
+
+uint64_t digest_together(const struct operation *operation, const struct weir_decision *decisions)
+{
+    uint64_t digest = 1;
+    for (int i = 0; i <= operation->more_count; i++) {
+        if (decisions[i].verdict == WEIR_LIMITED && decisions[i].retry_after_ns == 1) {
+            return BEHIND_A_LINE; // as explore_lines.c refuses
+        }
+        digest = digest_mix(digest, digest_answer(operation, &decisions[i], NULL));
+    }
+    return digest;
+}
+
 static const struct operation *present_operation(int thread)
 {
     return &script->operations[thread][world.fibers[thread].done_count];
@@ -51,7 +79,7 @@ static bool has_begun(int thread, int i)
     return i < fiber->done_count || (i == fiber->done_count && fiber->seen_count > 0);
 }
 
-enum { READINGS_MAX = SETUP_MAX + THREADS_MAX * OPERATIONS_MAX + 1, CHOICES_MAX = 64 };
+enum { READINGS_MAX = SETUP_MAX + THREADS_MAX * OPERATIONS_MAX + 1, CHOICES_MAX = 256 };
 
 static int add_reading(uint64_t readings[READINGS_MAX], int count, uint64_t now_ns)
 {
@@ -153,16 +181,27 @@ static uint64_t act(struct weir_bucket *bucket, const struct operation *operatio
     return digest_answer(operation, &decision, &detail);
 }
 
-static bool may_be_full(const struct operation *operation)
+/* The keys of an operation that live in the same stripe as this one. */
+static uint64_t neighbours(const struct operation *operation, int key)
 {
-    int slots = (int)script->line_count * TABLE_LINE_SLOTS;
+    uint64_t keys = 0;
+    for (int i = 0; i <= operation->more_count; i++) {
+        bool is_near = hash_of_key(key_of(operation, i)) >> 63 == hash_of_key(key) >> 63;
+        keys |= (uint64_t)is_near << key_of(operation, i);
+    }
+    return keys;
+}
+
+static bool may_be_full(const struct operation *operation, int key)
+{
+    int slots = (int)(script->line_count / script->stripe_count) * TABLE_LINE_SLOTS;
     uint64_t keys = 0;
     for (int i = 0; i < script->setup_count; i++) {
-        keys |= UINT64_C(1) << script->setup[i].key;
+        keys |= neighbours(&script->setup[i], key);
     }
     for (int i = 0; i < script->thread_count * script->operation_count; i++) {
-        keys |= UINT64_C(1)
-                << script->operations[i / script->operation_count][i % script->operation_count].key;
+        keys |= neighbours(
+            &script->operations[i / script->operation_count][i % script->operation_count], key);
     }
     return __builtin_popcountll(keys) > slots
            && (operation->kind == WEIR_TAKE || operation->kind == WEIR_FILL
@@ -176,10 +215,10 @@ static uint64_t answer_when_full(const struct operation *operation)
     return digest_answer(operation, &decision, NULL);
 }
 
-/* One way in which an operation may take effect.
+/* One way in which an operation may take effect: on the bucket of its key, or on those of its keys.
  *   late_ns  the latest reading of another operation that it ran into; 0: none */
 struct choice {
-    struct weir_bucket bucket;
+    struct weir_bucket buckets[TOGETHER_MAX];
     uint64_t answer;
     uint64_t late_ns;
 };
@@ -193,9 +232,9 @@ static void add_choice(struct choices *choices, struct choice choice)
 {
     for (int i = 0; i < choices->count; i++) {
         const struct choice *known = &choices->at[i];
-        if (known->answer == choice.answer && known->late_ns <= choice.late_ns
-            && known->bucket.empty_at_ns == choice.bucket.empty_at_ns
-            && known->bucket.word == choice.bucket.word) {
+        bool is_weaker = known->late_ns == 0 || known->late_ns == choice.late_ns;
+        if (is_weaker && known->answer == choice.answer
+            && memcmp(known->buckets, choice.buckets, sizeof choice.buckets) == 0) {
             return;
         }
     }
@@ -221,7 +260,7 @@ static void add_acting(struct choices *choices, struct weir_bucket bucket,
     struct weir_bucket after = before;
     uint64_t answer = act(&after, operation, now_ns, told_ns);
     struct choice choice = {
-        .bucket = same_bucket(before, after) ? bucket : after, // who only looked leaves it alone
+        .buckets = {same_bucket(before, after) ? bucket : after}, // who only looked leaves it alone
         .answer = answer,
         .late_ns = !is_late            ? 0
                    : since_ns > now_ns ? since_ns
@@ -252,8 +291,110 @@ static void choose(struct choices *choices, struct weir_bucket bucket,
             add_acting(choices, bucket, operation, readings[i], 0, operation->now_ns);
         }
     }
-    if (may_be_full(operation)) {
-        add_choice(choices, (struct choice){bucket, answer_when_full(operation), 0});
+    if (may_be_full(operation, operation->key)) {
+        add_choice(choices, (struct choice){{bucket}, answer_when_full(operation), 0});
+    }
+}
+
+/* Several limits: the keys one after the other, each with its liberties, and then all or nothing.
+ *   befores  how the buckets of the first keys are seen
+ *   is_full  one of them finds no room */
+struct together {
+    const struct operation *operation;
+    struct weir_bucket buckets[TOGETHER_MAX], befores[TOGETHER_MAX];
+    bool is_full[TOGETHER_MAX];
+    uint64_t late_ns;
+};
+
+static void act_together(struct choices *choices, const struct together *together)
+{
+    const struct operation *operation = together->operation;
+    const struct weir_limit *limit = &model_rule.limit;
+    struct weir_decision decisions[TOGETHER_MAX];
+    struct choice choice = {.late_ns = together->late_ns};
+    bool agree = true;
+    for (int i = 0; i <= operation->more_count; i++) {
+        choice.buckets[i] = together->befores[i];
+        decisions[i] = weir_bucket_take(&choice.buckets[i], limit,
+                                        cost_of(operation, i) * WEIR_UNIT, operation->now_ns);
+        if (together->is_full[i]) {
+            decisions[i] = (struct weir_decision){
+                .verdict = WEIR_FAILED, .retry_after_ns = -1, .reset_after_ns = -1};
+        }
+        agree = agree && decisions[i].verdict == WEIR_ALLOWED;
+    }
+    for (int i = 0; i <= operation->more_count; i++) {
+        if (!agree && decisions[i].verdict == WEIR_ALLOWED) {
+            decisions[i] = weir_bucket_show(&together->befores[i], limit, operation->now_ns, NULL);
+        }
+        if (!agree || operation->kind == WEIR_CAN_TAKE
+            || same_bucket(together->befores[i], choice.buckets[i])) {
+            choice.buckets[i] = together->buckets[i]; // who only looked leaves it alone
+        }
+    }
+    choice.answer = digest_together(operation, decisions);
+    add_choice(choices, choice);
+}
+
+static void choose_together(struct choices *choices, struct together *together, int i,
+                            bool is_early)
+{
+    const struct operation *operation = together->operation;
+    if (i > operation->more_count) {
+        act_together(choices, together);
+        return;
+    }
+    struct weir_bucket bucket = together->buckets[i];
+    uint64_t late_ns = together->late_ns;
+    uint64_t readings[READINGS_MAX];
+    int count = readings_of(readings, !is_early);
+    together->befores[i] = bucket;
+    choose_together(choices, together, i + 1, is_early);
+    if (may_be_full(operation, key_of(operation, i))) {
+        together->is_full[i] = true;
+        choose_together(choices, together, i + 1, is_early);
+        together->is_full[i] = false;
+    }
+    for (int j = 0; j < count; j++) {
+        if (readings[j] > operation->now_ns && readings[j] > bucket.empty_at_ns) {
+            together->befores[i] = (struct weir_bucket){readings[j], 0};
+            together->late_ns = readings[j] > late_ns ? readings[j] : late_ns;
+            choose_together(choices, together, i + 1, is_early);
+        }
+    }
+    together->late_ns = late_ns;
+}
+
+/* All ways in which an operation may take effect after what a guess holds. */
+static void choose_any(struct choices *choices, const struct guess *guess,
+                       const struct operation *operation, bool is_early)
+{
+    if (operation->more_count == 0) {
+        choose(choices, guess->buckets[operation->key], operation, is_early);
+        return;
+    }
+    struct together together = {.operation = operation};
+    bool is_behind = false;
+    choices->count = 0;
+    for (int i = 0; i <= operation->more_count; i++) {
+        together.buckets[i] = guess->buckets[key_of(operation, i)];
+        is_behind = is_behind || (together.buckets[i].word & BUCKET_LINE) != 0;
+    }
+    if (is_behind) {
+        struct choice choice = {.answer = BEHIND_A_LINE};
+        memcpy(choice.buckets, together.buckets, sizeof choice.buckets);
+        add_choice(choices, choice);
+    } else {
+        choose_together(choices, &together, 0, is_early);
+    }
+}
+
+/* What a guess becomes. */
+static void adopt(struct guess *guess, const struct operation *operation,
+                  const struct choice *choice)
+{
+    for (int i = 0; i <= operation->more_count; i++) {
+        guess->buckets[key_of(operation, i)] = choice->buckets[i];
     }
 }
 
@@ -287,14 +428,27 @@ static void respond_now(struct guesses *next, const struct guess *guess, int thr
 {
     const struct operation *operation = present_operation(thread);
     struct choices choices;
-    choose(&choices, guess->buckets[operation->key], operation, false);
+    choose_any(&choices, guess, operation, false);
     for (int i = 0; i < choices.count; i++) {
         if (choices.at[i].answer == answer) {
             struct guess after = *guess;
-            after.buckets[operation->key] = choices.at[i].bucket;
+            adopt(&after, operation, &choices.at[i]);
             add_guess(next, &after);
         }
     }
+}
+
+/* Whether what one thread does can matter to the other: if they ask for one key, or for keys that somebody
+ * asks for together. */
+static bool matters(int thread, int other)
+{
+    bool may = present_operation(other)->key == present_operation(thread)->key;
+    for (int i = 0; i < script->thread_count * script->operation_count; i++) {
+        const struct operation *operation =
+            &script->operations[i / script->operation_count][i % script->operation_count];
+        may = may || operation->more_count > 0;
+    }
+    return may;
 }
 
 /* The thread's operation answers: as itself, or after others that have begun took effect. */
@@ -308,14 +462,14 @@ static void respond_after(struct guesses *next, const struct guess *guess, int t
             continue;
         }
         const struct operation *operation = present_operation(other);
-        if (operation->key != present_operation(thread)->key) {
-            continue; // the order of different keys does not matter
+        if (!matters(thread, other)) {
+            continue;
         }
         struct choices choices;
-        choose(&choices, guess->buckets[operation->key], operation, true);
+        choose_any(&choices, guess, operation, true);
         for (int i = 0; i < choices.count; i++) {
             struct guess after = *guess;
-            after.buckets[operation->key] = choices.at[i].bucket;
+            adopt(&after, operation, &choices.at[i]);
             after.answers[other] = choices.at[i].answer;
             after.late_ns[other] = choices.at[i].late_ns;
             after.is_early |= UINT64_C(1) << other;
@@ -384,8 +538,9 @@ static bool agrees(const struct guess *guess, int key)
     }
     const struct weir_bucket *state = state_of_key(key);
     if (state == NULL) {
+        const struct stripe *stripe = table_stripe_of(&table, hash_of_key(key));
         uint64_t reused_at_ns = move_is_done() ? world.shared.later.stripe.reused_at_ns
-                                               : world.shared.stripe.reused_at_ns & ~STRIPE_MOVED;
+                                               : stripe->reused_at_ns & ~STRIPE_MOVED;
         return !span_less((struct span){reused_at_ns, 0}, expected);
     }
     struct span moment = bucket_moment(*state, &model_rule.limit);
@@ -412,7 +567,8 @@ void model_finish(void)
 void model_start(void)
 {
     struct weir_error error;
-    if (weir_limit_from_text(&model_rule.limit, "3/10ns capacity=6", &error) != WEIR_OK) {
+    const char *text = script->is_whole ? "1/10ns capacity=2" : "3/10ns capacity=6";
+    if (weir_limit_from_text(&model_rule.limit, text, &error) != WEIR_OK) {
         explore_violation(error.message);
     }
     world.guess_count = 1;

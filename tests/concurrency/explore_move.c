@@ -25,7 +25,7 @@ struct table *table_follow(struct table *from, uint64_t hash)
     mutex_lock(&later()->moving_mutex);
     bool has_moved = load_acquire(&later()->has_moved) != 0;
     if (!has_moved) {
-        moving_take_back(from, &world.shared.stripe);
+        moving_take_back(from, &world.shared.stripes[0]);
     }
     mutex_unlock(&later()->moving_mutex);
     return has_moved ? &later_table : from;
@@ -62,7 +62,7 @@ void move_do(const struct operation *operation, struct weir_decision *decision)
     mutex_lock(&later()->moving_mutex);
     if (load_acquire(&later()->has_moved) == 0) {
         clear_later();
-        if (!moving_carry(&moving, &world.shared.stripe)) {
+        if (!moving_carry(&moving, &world.shared.stripes[0])) {
             explore_violation("a bucket that found no room in a table as large");
         }
         if (operation->kind == MOVE_ALL) {

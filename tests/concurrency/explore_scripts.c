@@ -5,7 +5,8 @@
  * threads, which does not matter. Keys A and C have equal owner bits, B has others. In two lines A
  * and C are at home in the first, B in the second, and each probes both.
  *
- * The limit is 3/10ns capacity=6: a unit is 3 1/3 ns, a full bucket drains in 20 ns. */
+ * The limit is 3/10ns capacity=6: a unit is 3 1/3 ns, a full bucket drains in 20 ns. In whole families,
+ * where takes are usual ones, it is 1/10ns capacity=2. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,57 +16,34 @@
 enum { A, B, C };
 enum { LETTERS_MAX = 8 };
 
-#define TAKE(key, cost, now_ns)                                                                    \
-    {                                                                                              \
-        WEIR_TAKE, key, cost, now_ns                                                               \
-    }
-#define CAN_TAKE(key, cost, now_ns)                                                                \
-    {                                                                                              \
-        WEIR_CAN_TAKE, key, cost, now_ns                                                           \
-    }
-#define FILL(key, cost, now_ns)                                                                    \
-    {                                                                                              \
-        WEIR_FILL, key, cost, now_ns                                                               \
-    }
-#define REFUND(key, cost, now_ns)                                                                  \
-    {                                                                                              \
-        WEIR_REFUND, key, cost, now_ns                                                             \
-    }
-#define RESET(key, now_ns)                                                                         \
-    {                                                                                              \
-        WEIR_RESET, key, 0, now_ns                                                                 \
-    }
-#define SHOW(key, now_ns)                                                                          \
-    {                                                                                              \
-        WEIR_SHOW, key, 0, now_ns                                                                  \
-    }
+/* clang-format off */
+#define DO(what, which, much, now) {.kind = what, .key = which, .cost = much, .now_ns = now}
+#define TAKE(key, cost, now)     DO(WEIR_TAKE, key, cost, now)
+#define CAN_TAKE(key, cost, now) DO(WEIR_CAN_TAKE, key, cost, now)
+#define FILL(key, cost, now)     DO(WEIR_FILL, key, cost, now)
+#define REFUND(key, cost, now)   DO(WEIR_REFUND, key, cost, now)
+#define RESET(key, now)          DO(WEIR_RESET, key, 0, now)
+#define SHOW(key, now)           DO(WEIR_SHOW, key, 0, now)
+#define JOIN(key, cost, now)     DO(LINE_JOIN, key, cost, now)
+#define SERVE(key, cost, now)    DO(LINE_SERVE, key, cost, now)
+#define LEAVE(key, cost, now)    DO(LINE_LEAVE, key, cost, now)
+#define MOVE(now)                DO(MOVE_ALL, A, 0, now)
+#define IN_VAIN(now)             DO(MOVE_IN_VAIN, A, 0, now)
 
-#define JOIN(key, cost, now_ns)                                                                    \
-    {                                                                                              \
-        LINE_JOIN, key, cost, now_ns                                                               \
-    }
-#define SERVE(key, cost, now_ns)                                                                   \
-    {                                                                                              \
-        LINE_SERVE, key, cost, now_ns                                                              \
-    }
-#define LEAVE(key, cost, now_ns)                                                                   \
-    {                                                                                              \
-        LINE_LEAVE, key, cost, now_ns                                                              \
-    }
-
-#define MOVE(now_ns)                                                                               \
-    {                                                                                              \
-        MOVE_ALL, 0, 0, now_ns                                                                     \
-    }
-#define IN_VAIN(now_ns)                                                                            \
-    {                                                                                              \
-        MOVE_IN_VAIN, 0, 0, now_ns                                                                 \
-    }
+/* Of several keys at once. */
+#define DO_MORE(what, which, much, now, count, ...)                                                \
+    {.kind = what, .key = which, .cost = much, .now_ns = now, .more_count = count, .more = {__VA_ARGS__}}
+#define BOTH(a, cost_a, b, cost_b, now)     DO_MORE(WEIR_TAKE, a, cost_a, now, 1, {b, cost_b})
+#define CAN_BOTH(a, cost_a, b, cost_b, now) DO_MORE(WEIR_CAN_TAKE, a, cost_a, now, 1, {b, cost_b})
+#define THREE(a, cost_a, b, cost_b, c, cost_c, now)                                                \
+    DO_MORE(WEIR_TAKE, a, cost_a, now, 2, {b, cost_b}, {c, cost_c})
+/* clang-format on */
 
 struct family {
     const char *name;
     uint64_t line_slots; // compiled for lines of so many slots
     uint64_t line_count;
+    uint64_t stripe_count;
     int thread_count;
     int operation_count;
     unsigned long share; // an ordinary run takes every so many-th script, a soak all
@@ -73,6 +51,7 @@ struct family {
     int letter_count;
     struct operation setup[SETUP_MAX];
     struct operation letters[LETTERS_MAX];
+    bool is_whole;
 };
 
 /* clang-format off */
@@ -115,28 +94,64 @@ struct family {
 #define CARRY_SETUP   1, 5, {TAKE(A, 4, 100)}
 #define CARRY_LETTERS {MOVE(120), TAKE(A, 4, 106), FILL(A, 3, 97), RESET(A, 103), TAKE(B, 4, 121)}
 
+/* Two keys at once, in either order, beside what else may be done to them. */
+#define BOTH_SETUP   2, 8, {TAKE(A, 2, 100), TAKE(B, 3, 100)}
+#define BOTH_LETTERS {BOTH(A, 2, B, 2, 106), BOTH(B, 2, A, 4, 103), TAKE(A, 3, 104), TAKE(B, 2, 106), REFUND(A, 3, 103), CAN_BOTH(A, 2, B, 2, 105), RESET(B, 104), BOTH(A, 3, B, 6, 101)}
+
+/* A is charged together with B and given back, to the very state that it had; somebody reads both. */
+#define BACK_SETUP   2, 4, {TAKE(A, 2, 100), TAKE(B, 1, 100)}
+#define BACK_LETTERS {CAN_BOTH(A, 2, B, 1, 104), BOTH(A, 3, B, 1, 104), TAKE(B, 1, 104), REFUND(A, 3, 104)}
+
+/* The same with usual takes: of one unit each. */
+#define WHOLE_SETUP   2, 8, {TAKE(A, 1, 100), TAKE(B, 1, 100)}
+#define WHOLE_LETTERS {BOTH(A, 1, B, 1, 106), BOTH(B, 1, A, 1, 103), TAKE(A, 1, 104), TAKE(B, 1, 106), REFUND(A, 1, 103), CAN_BOTH(A, 1, B, 1, 105), RESET(B, 104), BOTH(A, 1, B, 1, 101)}
+
+/* They have no buckets yet, or drained ones; others want their slots. */
+#define FRESH_SETUP   1, 6, {TAKE(A, 4, 100)}
+#define FRESH_LETTERS {BOTH(A, 2, B, 2, 120), BOTH(B, 4, A, 4, 110), TAKE(C, 4, 120), TAKE(B, 3, 121), REFUND(A, 4, 100), BOTH(C, 2, B, 2, 125)}
+
+#define TRIPLE_SETUP   2, 5, {TAKE(A, 2, 100), TAKE(B, 3, 100)}
+#define TRIPLE_LETTERS {THREE(A, 2, B, 2, C, 2, 106), THREE(C, 3, A, 3, B, 1, 104), TAKE(A, 3, 104), REFUND(B, 3, 103), BOTH(B, 2, C, 2, 105)}
+
+/* Somebody waits for one of them. */
+#define BEHIND_SETUP   2, 7, {TAKE(A, 6, 100), TAKE(B, 1, 100)}
+#define BEHIND_LETTERS {BOTH(A, 1, B, 1, 107), BOTH(B, 1, A, 1, 107), JOIN(A, 4, 103), SERVE(A, 4, 114), LEAVE(A, 1, 105), JOIN(B, 6, 104), TAKE(A, 1, 107)}
+
 static const struct family FAMILIES[] = {
-    {"key-2x3", 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS},
-    {"reuse-2x3", 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS},
-    {"chain-2x3", 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS},
-    {"return-2x3", 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS},
-    {"line-2x3", 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS},
-    {"mark-2x3", 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS},
-    {"mark-2x3", 2, 2, 2, 3, 101, MARK_SETUP, MARK_LETTERS},
-    {"move-2x3", 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS},
-    {"move-2x3", 2, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS},
-    {"carry-2x3", 1, 2, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS},
-    {"move-3x2", 1, 1, 3, 2, 1499, MOVE_SETUP, MOVE_LETTERS},
-    {"line-3x2", 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS},
-    {"pair-2x3", 1, 2, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS},
-    {"pair-2x3", 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
-    {"wide-2x3", 2, 2, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS},
-    {"key-3x2", 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS},
-    {"steady-3x2", 1, 1, 3, 2, 19, STEADY_SETUP, STEADY_LETTERS},
-    {"turns-3x2", 1, 1, 3, 2, 7, TURNS_SETUP, TURNS_LETTERS},
-    {"reuse-3x2", 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS},
-    {"pair-3x2", 1, 2, 3, 2, 499, TRIO_SETUP, TRIO_LETTERS},
-    {"pair-3x2", 2, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS},
+    {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, false},
+    {"reuse-2x3", 1, 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS, false},
+    {"chain-2x3", 1, 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS, false},
+    {"return-2x3", 1, 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS, false},
+    {"line-2x3", 1, 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS, false},
+    {"mark-2x3", 1, 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS, false},
+    {"mark-2x3", 2, 2, 1, 2, 3, 101, MARK_SETUP, MARK_LETTERS, false},
+    {"move-2x3", 1, 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS, false},
+    {"move-2x3", 2, 1, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS, false},
+    {"carry-2x3", 1, 2, 1, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS, false},
+    {"move-3x2", 1, 1, 1, 3, 2, 1499, MOVE_SETUP, MOVE_LETTERS, false},
+    {"line-3x2", 1, 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS, false},
+    {"pair-2x3", 1, 2, 1, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS, false},
+    {"pair-2x3", 2, 1, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, false},
+    {"wide-2x3", 2, 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, false},
+    {"key-3x2", 1, 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS, false},
+    {"steady-3x2", 1, 1, 1, 3, 2, 19, STEADY_SETUP, STEADY_LETTERS, false},
+    {"turns-3x2", 1, 1, 1, 3, 2, 7, TURNS_SETUP, TURNS_LETTERS, false},
+    {"reuse-3x2", 1, 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS, false},
+    {"pair-3x2", 1, 2, 1, 3, 2, 499, TRIO_SETUP, TRIO_LETTERS, false},
+    {"pair-3x2", 2, 1, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS, false},
+    {"both-2x2", 1, 2, 2, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, false},
+    {"both-2x2", 2, 1, 1, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, false},
+    {"both-3x1", 1, 2, 2, 3, 1, 2, BOTH_SETUP, BOTH_LETTERS, false},
+    {"back-2x3", 1, 2, 2, 2, 3, 17, BACK_SETUP, BACK_LETTERS, false},
+    {"fresh-2x2", 1, 2, 2, 2, 2, 5, FRESH_SETUP, FRESH_LETTERS, false},
+    {"fresh-2x2", 2, 1, 1, 2, 2, 17, FRESH_SETUP, FRESH_LETTERS, false},
+    {"fresh-2x2", 2, 2, 2, 2, 2, 11, FRESH_SETUP, FRESH_LETTERS, false},
+    {"triple-2x2", 2, 2, 2, 2, 2, 7, TRIPLE_SETUP, TRIPLE_LETTERS, false},
+    {"behind-2x2", 1, 2, 2, 2, 2, 2, BEHIND_SETUP, BEHIND_LETTERS, false},
+    {"behind-3x1", 2, 2, 2, 3, 1, 1, BEHIND_SETUP, BEHIND_LETTERS, false},
+    {"whole-2x2", 1, 2, 2, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
+    {"whole-2x2", 2, 1, 1, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
+    {"whole-3x1", 1, 2, 2, 3, 1, 2, WHOLE_SETUP, WHOLE_LETTERS, true},
 };
 
 /* clang-format on */
@@ -182,6 +197,8 @@ static bool run_family(const struct family *family, bool (*run)(const struct scr
 {
     struct script next = {
         .line_count = family->line_count,
+        .stripe_count = family->stripe_count,
+        .is_whole = family->is_whole,
         .setup_count = family->setup_count,
         .thread_count = family->thread_count,
         .operation_count = family->operation_count,

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# mutants.sh COMPILER FOLDER: breaks a copy of table.c, block.c, together.c or moving.c with each
-# tests/mutants/table_*.patch, and sees to it that the explorer notices. Fails if a patch no longer applies, or breaks nothing that counts.
+# mutants.sh COMPILER FOLDER: breaks a copy of table.c, block.c, moving.c, together.c or together_usual.c
+# with each tests/mutants/table_*.patch, and sees to it that the explorer notices. Fails if a patch no
+# longer applies, or breaks nothing that counts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 compiler=$1 folder=$2 root=$PWD
 FLAGS=(-std=c17 -O2 -D_GNU_SOURCE -Itests/concurrency/shim -Itests/concurrency -Iinclude -Isrc)
 # A family of scripts each, the quickest to find something first.
 WALKS=("1 return-2x3 3" "1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2x3 3" "1 mark-2x3 1"
-    "1 move-2x3 1" "1 carry-2x3 1")
+    "1 move-2x3 1" "1 carry-2x3 1" "1 both-2x2 1" "2 fresh-2x2 1" "1 back-2x3 0" "1 whole-2x2 1")
 NOTICED='VIOLATION|Assertion' # of the explorer, or of the table itself
 if [ "$(uname -m)" = x86_64 ]; then FLAGS+=(-mcx16); fi
 
@@ -42,7 +43,7 @@ missed=0
 for patch in "$root"/tests/mutants/table_*.patch; do
     name=$(basename "$patch" .patch)
     mkdir -p "$folder/$name/src/store/table"
-    cp src/store/table/{table,block,together,moving}.c "$folder/$name/src/store/table/"
+    cp src/store/table/{table,block,moving,together,together_usual}.c "$folder/$name/src/store/table/"
     # Not as a part of the repository that the folder lies in.
     GIT_CEILING_DIRECTORIES=$folder git -C "$folder/$name" apply -C1 "$patch"
     if caught "$folder/$name"; then

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/bucket_math.h"
+#include "store/table/inside.h"
 #include "world.h"
 
 enum {
@@ -29,6 +30,8 @@ enum {
     EVEN_KILLS = 25, // in an ordinary test, beside those where the file changes
     KEYS = 6,
     NEW_KEY = KEYS, // of nobody, until it is inserted after a death
+    FAR_KEY = 5,
+    MORE_MAX = 2,
     BLOCKED_S = 60
 };
 
@@ -40,11 +43,12 @@ static struct table *table;
 static struct weir_rule rule;
 static volatile bool *is_done; // the child has come through
 
-/* The first four keys are at home in one line of stripe 0, the others in another one; their owner bits
- * differ. */
+/* The first four keys are at home in one line of stripe 0, the others in another one, but for FAR_KEY, which
+ * is in another stripe; their owner bits differ. */
 static uint64_t hash_of(int key)
 {
-    return ((uint64_t)key + 1) << 32 | ((uint64_t)key + 9) << 16 | (key < 4 ? 7 : 30);
+    uint64_t stripe = (uint64_t)(key == FAR_KEY) << 63;
+    return stripe | ((uint64_t)key + 1) << 32 | ((uint64_t)key + 9) << 16 | (key < 4 ? 7 : 30);
 }
 
 static struct weir_decision decide(enum weir_operation operation, int key, uint64_t cost,
@@ -86,6 +90,13 @@ static void prepare_block(void)
 static void prepare_old_block(void)
 {
     (void)decide(WEIR_BLOCK, 0, 5, T0 - 3600 * S, NULL);
+}
+
+static void prepare_several(void)
+{
+    must_take(0, 3, T0);
+    must_take(4, 1, T0);
+    must_take(FAR_KEY, 2, T0);
 }
 
 /* Home is full of live buckets: the next key goes elsewhere, and home has to remember it. */
@@ -148,27 +159,56 @@ static const struct scenario {
     uint64_t cost;
     int found;        // a key that has a bucket afterwards
     uint64_t block_s; // block= of the limit
+    int more_count;   // keys that are asked together with it
+    int more[MORE_MAX];
+    bool is_usual;
 } SCENARIOS[] = {
-    {"take of a bucket", prepare_bucket, WEIR_TAKE, 0, 1, 0, 0},
-    {"take that is refused", prepare_bucket, WEIR_TAKE, 0, 8, 0, 0},
-    {"fill of a bucket", prepare_bucket, WEIR_FILL, 0, 20, 0, 0},
-    {"refund of a bucket", prepare_bucket, WEIR_REFUND, 0, 2, 0, 0},
-    {"reset of a bucket", prepare_full_home, WEIR_RESET, 1, 0, 2, 0},
-    {"new bucket at home", prepare_nothing, WEIR_TAKE, 0, 1, 0, 0},
-    {"new bucket elsewhere", prepare_full_home, WEIR_TAKE, 0, 1, 1, 0},
-    {"new bucket in a used slot", prepare_drained, WEIR_TAKE, 0, 1, 0, 0},
-    {"new bucket past what was given back", prepare_given_back, WEIR_TAKE, 0, 1, 0, 0},
-    {"new bucket by the heir of a death", prepare_death, WEIR_TAKE, 0, 1, 0, 0},
-    {"new bucket, the first after a crash", prepare_crash, WEIR_TAKE, 4, 1, 3, 0},
-    {"block of a bucket", prepare_bucket, WEIR_BLOCK, 0, 5, 0, 0},
-    {"block of a key without a bucket", prepare_full_home, WEIR_BLOCK, 0, 5, 1, 0},
-    {"block that is prolonged", prepare_block, WEIR_BLOCK, 0, 50, 0, 0},
-    {"block that is taken away", prepare_block, WEIR_UNBLOCK, 0, 0, 0, 0},
-    {"take that meets a block", prepare_block, WEIR_TAKE, 0, 1, 0, 0},
-    {"take that meets a block that is over", prepare_old_block, WEIR_TAKE, 0, 1, 0, 0},
-    {"take that is refused, and blocks", prepare_bucket, WEIR_TAKE, 0, 8, 0, 7},
-    {"fill that fills up, and blocks", prepare_bucket, WEIR_FILL, 0, 20, 0, 7},
+    {"take of a bucket", prepare_bucket, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"take that is refused", prepare_bucket, WEIR_TAKE, 0, 8, 0, 0, 0, {0}, false},
+    {"fill of a bucket", prepare_bucket, WEIR_FILL, 0, 20, 0, 0, 0, {0}, false},
+    {"refund of a bucket", prepare_bucket, WEIR_REFUND, 0, 2, 0, 0, 0, {0}, false},
+    {"reset of a bucket", prepare_full_home, WEIR_RESET, 1, 0, 2, 0, 0, {0}, false},
+    {"new bucket at home", prepare_nothing, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"new bucket elsewhere", prepare_full_home, WEIR_TAKE, 0, 1, 1, 0, 0, {0}, false},
+    {"new bucket in a used slot", prepare_drained, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"new bucket past what went back", prepare_given_back, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"new bucket by the heir of a death", prepare_death, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"new bucket, the first after a crash", prepare_crash, WEIR_TAKE, 4, 1, 3, 0, 0, {0}, false},
+    {"block of a bucket", prepare_bucket, WEIR_BLOCK, 0, 5, 0, 0, 0, {0}, false},
+    {"block of a key without a bucket", prepare_full_home, WEIR_BLOCK, 0, 5, 1, 0, 0, {0}, false},
+    {"block that is prolonged", prepare_block, WEIR_BLOCK, 0, 50, 0, 0, 0, {0}, false},
+    {"block that is taken away", prepare_block, WEIR_UNBLOCK, 0, 0, 0, 0, 0, {0}, false},
+    {"take that meets a block", prepare_block, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"take that meets an old block", prepare_old_block, WEIR_TAKE, 0, 1, 0, 0, 0, {0}, false},
+    {"take that is refused, and blocks", prepare_bucket, WEIR_TAKE, 0, 8, 0, 7, 0, {0}, false},
+    {"fill that fills up, and blocks", prepare_bucket, WEIR_FILL, 0, 20, 0, 7, 0, {0}, false},
+    {"take of three, two stripes", prepare_several, WEIR_TAKE, 0, 1, 0, 0, 2, {FAR_KEY, 4}, false},
+    {"usual take of three", prepare_several, WEIR_TAKE, FAR_KEY, 1, 0, 0, 2, {0, 4}, true},
+    {"take of two that is refused", prepare_several, WEIR_TAKE, 4, 8, 0, 0, 1, {0}, false},
+    {"take of three new buckets", prepare_nothing, WEIR_TAKE, 0, 1, 0, 0, 2, {4, FAR_KEY}, false},
+    {"take of two, new in used slots", prepare_drained, WEIR_TAKE, 0, 1, 0, 0, 1, {3}, false},
 };
+
+static void decide_together(const struct scenario *scenario)
+{
+    struct weir_request requests[MORE_MAX + 1];
+    struct weir_decision decisions[MORE_MAX + 1];
+    struct found found[MORE_MAX + 1];
+    uint64_t hashes[MORE_MAX + 1];
+    size_t count = (size_t)scenario->more_count + 1;
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = hash_of(i == 0 ? scenario->key : scenario->more[i - 1]);
+        requests[i] = (struct weir_request){.rule = &rule,
+                                            .cost_micro = scenario->cost * WEIR_UNIT,
+                                            .operation = scenario->operation};
+        (void)table_find(table, hashes[i], table_home_of(table, hashes[i]), &found[i]);
+    }
+    if (!scenario->is_usual) {
+        table_decide_together(table, requests, hashes, decisions, count, T0);
+    } else if (!table_take_together(table, requests, hashes, found, decisions, count, T0)) {
+        give_up("%s: it is not usual", scenario->name);
+    }
+}
 
 /* ---- led step by step ---- */
 
@@ -185,7 +225,11 @@ static pid_t start_child(const struct scenario *scenario)
             _exit(77);
         }
         (void)raise(SIGSTOP);
-        (void)decide(scenario->operation, scenario->key, scenario->cost, T0, NULL);
+        if (scenario->more_count > 0) {
+            decide_together(scenario);
+        } else {
+            (void)decide(scenario->operation, scenario->key, scenario->cost, T0, NULL);
+        }
         *is_done = true;
         (void)raise(SIGSTOP);
         _exit(0);
@@ -261,9 +305,9 @@ static void check_views(const struct scenario *scenario, int at, const struct vi
 static void go_on(const struct scenario *scenario, int at, const struct view *before,
                   const struct view *after)
 {
+    (void)alarm(BLOCKED_S); // who waits for the dead would do so for ever
     struct view seen = look_at_all();
     check_views(scenario, at, before, after, &seen);
-    (void)alarm(BLOCKED_S); // who waits for the dead would do so for ever
     must_take(NEW_KEY, 1, T0);
     struct view again = look_at_all();
     check_views(scenario, at, &seen, after, &again); // an heir may have found one again

@@ -108,6 +108,9 @@ void world_check(const struct table *table)
         if ((line->states[i % TABLE_LINE_SLOTS].word & BUCKET_OWNER_MASK) != table_owner_of(tag)) {
             give_up("slot %" PRIu64 " is not its tag's", i);
         }
+        if ((line->states[i % TABLE_LINE_SLOTS].word & BUCKET_MARKED) != 0) {
+            give_up("slot %" PRIu64 " is marked, and nobody is deciding", i);
+        }
         tags[count++] = tag;
     }
     qsort(tags, count, sizeof *tags, by_value);

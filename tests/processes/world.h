@@ -20,7 +20,7 @@ uint64_t world_random(uint64_t *state);
 /* Locks every stripe once, as an insertion does, so that the heirs of the dead do their duty. */
 void world_lock_all(struct table *table);
 
-/* Ends the test if a slot is not its tag's, if a key has two slots, or a counter is wrong. */
+/* Ends the test if a slot is not its tag's or still marked, if a key has two slots, or a counter is wrong. */
 void world_check(const struct table *table);
 
 #endif

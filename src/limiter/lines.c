@@ -286,14 +286,13 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     now_ns = clamp_now(now_ns);
     waiter->line = NULL;
     waiter->together = NULL;
-    waiter->ticket = 0;
+    waiter->turn = 0; // and no ticket
     waiter->gap = (struct span){0, 0};
     assert(requests[0].operation == WEIR_TAKE);
     bool is_possible = lines->store->ops->status(lines->store) == WEIR_OK // no fork's child
                        && lines_can_wait(lines, count);
     if (lines->shared != NULL && kind_has_log(&requests[0].rule->limit)) {
-        is_possible =
-            false; // its turn is played through (line_window.c), which only private lines do
+        is_possible = false; // such a line is played through, which only private ones are
     }
     if (!is_possible) {
         lines_answer_failed(requests, count, decisions);
@@ -303,7 +302,9 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
         shared_begin_here(lines->shared);
     }
     lines_lock(lines);
-    waiter->turn = lines->turns++;
+    if (lines->shared == NULL) {
+        waiter->turn = lines->turns++;
+    }
     bool waits = count == 1
                      ? join_one(lines, waiter, requests, wait_ns, now_ns, decisions)
                      : together_join(lines, waiter, requests, count, wait_ns, now_ns, decisions);

@@ -65,8 +65,10 @@ struct waiter {
     struct line *line; // NULL: it stands in none
     struct waiter *next, *previous;
     struct together *together;
-    uint64_t turn;
-    uint32_t ticket; // in a store that processes share; 0: it stands in no line
+    union {
+        uint64_t turn;
+        uint32_t ticket; // instead, in a store that processes share; 0: it stands in no line
+    };
     uint64_t cost_micro;
     uint64_t deadline_ns;
     struct span span;

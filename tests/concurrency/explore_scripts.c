@@ -128,7 +128,7 @@ static const struct family FAMILIES[] = {
     {"move-2x3", 1, 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS, false},
     {"move-2x3", 2, 1, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS, false},
     {"carry-2x3", 1, 2, 1, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS, false},
-    {"move-3x2", 1, 1, 1, 3, 2, 1499, MOVE_SETUP, MOVE_LETTERS, false},
+    {"move-3x2", 1, 1, 1, 3, 2, 8999, MOVE_SETUP, MOVE_LETTERS, false},
     {"line-3x2", 1, 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS, false},
     {"pair-2x3", 1, 2, 1, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS, false},
     {"pair-2x3", 2, 1, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, false},
@@ -151,7 +151,7 @@ static const struct family FAMILIES[] = {
     {"behind-3x1", 2, 2, 2, 3, 1, 1, BEHIND_SETUP, BEHIND_LETTERS, false},
     {"whole-2x2", 1, 2, 2, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
     {"whole-2x2", 2, 1, 1, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
-    {"whole-3x1", 1, 2, 2, 3, 1, 2, WHOLE_SETUP, WHOLE_LETTERS, true},
+    {"whole-3x1", 1, 2, 2, 3, 1, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
 };
 
 /* clang-format on */

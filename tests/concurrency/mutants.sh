@@ -21,15 +21,18 @@ for slots in 1 2; do # all but the table
     done
 done
 
+# explorer FOLDER SLOTS: sees to it that the explorer of such lines is there.
+explorer() {
+    [ -x "$1/explore_$2" ] || "$compiler" "${FLAGS[@]}" -w -DTABLE_LINE_SLOTS="$2" \
+        "$1"/src/store/table/*.c "$folder"/*."$2".o -o "$1/explore_$2"
+}
+
 # caught FOLDER: true if a walk through the table there finds something.
 caught() {
     local walk slots family every
-    for slots in 1 2; do
-        "$compiler" "${FLAGS[@]}" -w -DTABLE_LINE_SLOTS=$slots "$1"/src/store/table/*.c \
-            "$folder"/*.$slots.o -o "$1/explore_$slots"
-    done
     for walk in "${WALKS[@]}"; do
         read -r slots family every <<<"$walk"
+        explorer "$1" "$slots"
         # In a shell of its own, which does not tell of an abort.
         if ! (ulimit -c 0 && "$1/explore_$slots" "$family" "$every" >"$1/walk.log" 2>&1) 2>/dev/null; then
             grep -Eq "$NOTICED" "$1/walk.log" || return 1 # it crashed: that is not noticing
@@ -39,18 +42,28 @@ caught() {
     return 1
 }
 
-missed=0
-for patch in "$root"/tests/mutants/table_*.patch; do
-    name=$(basename "$patch" .patch)
+# try PATCH: says whether it is caught.
+try() {
+    local name
+    name=$(basename "$1" .patch)
     mkdir -p "$folder/$name/src/store/table"
     cp src/store/table/{table,block,moving,together,together_usual}.c "$folder/$name/src/store/table/"
     # Not as a part of the repository that the folder lies in.
-    GIT_CEILING_DIRECTORIES=$folder git -C "$folder/$name" apply -C1 "$patch"
-    if caught "$folder/$name"; then
-        printf 'caught  %-28s %s\n' "$name" "$(grep -Em1 "$NOTICED" "$folder/$name/walk.log")"
-    else
-        printf 'MISSED  %-28s %s\n' "$name" "$(head -n 1 "$patch")"
-        missed=1
+    GIT_CEILING_DIRECTORIES=$folder git -C "$folder/$name" apply -C1 "$1"
+    if ! caught "$folder/$name"; then
+        printf 'MISSED  %-28s %s\n' "$name" "$(head -n 1 "$1")"
+        return 1
     fi
+    printf 'caught  %-28s %s\n' "$name" "$(grep -Em1 "$NOTICED" "$folder/$name/walk.log")"
+}
+
+# As many at once as there are processors, each in a shell of its own: what ends one ends no other.
+for patch in "$root"/tests/mutants/table_*.patch; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+    (
+        trap '[ $? = 0 ] || : >"$folder/missed"' EXIT
+        try "$patch"
+    ) &
 done
-exit $missed
+wait
+[ ! -e "$folder/missed" ]

@@ -163,12 +163,13 @@ def test_a_file_of_real_time_and_one_of_tests_are_two(tmp_path):
     assert "holds buckets of a test" in done.stderr
 
 
-def test_waiting_in_line_is_an_error_in_a_file(tmp_path):
+def test_several_limits_cannot_wait_in_a_file(tmp_path):
     with WeirServer("--store", f"file:{tmp_path}/store") as server:
-        assert server.command("WEIR.TAKE", "k", "1/d", "WAIT", 0)[0] == 0
-        with pytest.raises(RespError, match="WAIT: nobody can wait here"):
-            server.command("WEIR.TAKE", "k", "1/d", "WAIT", 1000)
+        assert server.command("WEIR.TAKE", "k", "1/d", "WAIT", 1000)[0] == 0
+        with pytest.raises(RespError, match="WAIT: "):
+            server.command("WEIR.TAKE", "k", "1/d, 2/d", "WAIT", 1000)
         assert server.command("WEIR.TAKE", "k", "1/d")[0] == 1
+        assert server.command("WEIR.TAKE", "k", "2/d", "COST", 2)[0] == 0  # nothing was charged
 
 
 # ---- Upkeep ----

@@ -187,7 +187,7 @@ static pid_t start_resizer(uint64_t random)
     if (pid < 0) {
         give_up("no process");
     }
-    for (; pid == 0;) {
+    while (pid == 0) {
         struct weir_error error = {.message = ""};
         enum weir_status status = resize(size_of(world_random(&random)), &error);
         if (status != WEIR_OK && status != WEIR_E_RANGE) {

@@ -140,7 +140,7 @@ static void must_be_let(struct person *person)
 {
     enum weir_verdict verdict = answer_of(person);
     if (verdict != WEIR_ALLOWED) {
-        give_up("%s: %s", key, weir_verdict_word((int)verdict));
+        give_up("%s: %s", key, weir_verdict_word(verdict));
     }
 }
 

@@ -344,7 +344,7 @@ static void test_where_there_is_no_room_on_full_of_that_limit_answers(void **sta
         for (int j = 0; j < 3; j++) {
             rules[j] = small_rule("1/s capacity=5");
         }
-        rules[2].limit.on_full = ANSWERS[i];
+        rules[2].limit.on_full = (uint8_t)ANSWERS[i];
         take_small(small, rules, hashes, each, 3, S);
         assert_int_equal(each[0].verdict, WEIR_ALLOWED);
         assert_int_equal(each[2].verdict, is_let ? WEIR_ALLOWED : WEIR_FAILED);

@@ -76,7 +76,7 @@ def test_a_server_that_dies_holds_nobody_up(store):
 
 
 def test_a_server_that_ends_gives_its_places_back(store):
-    limit = "1/s capacity=10"
+    limit = "1/100s capacity=10"
     with start(store) as other:
         with start(store) as one:
             assert one.take("k", limit, cost=9).verdict == 0
@@ -112,6 +112,7 @@ def switches(pid):
                for status in Path(f"/proc/{pid}/task").glob("*/status"))
 
 
+@pytest.mark.once
 def test_nobody_looks_from_time_to_time(store):
     """Two servers stand behind each other for two seconds, and sleep."""
     limit = "1/h"

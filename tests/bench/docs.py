@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """make bench-docs: writes docs/performance.md, and the figures of README.md between their markers,
-from build/bench/results.json."""
+from build/bench/results.json. Of a run that measured some rows only, those are exchanged on the page that is
+there, each with a word about which run it is of, and README.md stays as it is."""
 
 import json
 import pathlib
@@ -12,8 +13,8 @@ from machine import ROOT
 
 INTRO = """# Performance
 
-Written by `make bench-docs` from one run of `make bench`; do not edit. How it is measured, and what
-to beware of: [tests/bench](../tests/bench/README.md).
+Written by `make bench-docs` from one run of `make bench`, but for rows that name another; do not edit. How it
+is measured, and what to beware of: [tests/bench](../tests/bench/README.md).
 
 Only ratios within one run compare: absolute figures are this machine's, that day. "ns" is processor
 time of one decision in the process; "us" is processor time of the server per request, by the
@@ -26,7 +27,7 @@ within reach.
 SECTIONS = [
     ("In the process: one bucket", (1, 2, 3)),
     ("In the process: many keys", (4, 5, 6, 7, 8, 9, 37)),
-    ("In the process: each kind of limit beside the bucket", (36,)),
+    ("In the process: each kind of limit beside the bucket", (36, 38)),
     ("The server: RESP", (10, 11, 12, 13, 14)),
     ("The server: HTTP", (16, 17)),
     ("Precision", (19,)),
@@ -65,17 +66,40 @@ def machine_text(result):
             f"{machine['load_before']:.1f}.")
 
 
-def performance_page(result):
-    text = INTRO + "**This run:** " + machine_text(result) + "\n"
-    if result["quick"]:
-        text += "\nA quick trial (`QUICK=1`): too few rounds to rely on.\n"
+def row_of(table_line):
+    return int(table_line.split("|")[1])
+
+
+def write_page(head, table_lines):
+    """`head` says which runs these are."""
+    text = INTRO + head
     for title, rows in SECTIONS:
-        lines = [line for line in result["lines"] if line["row"] in rows]
+        lines = [line for row in rows for line in table_lines if row_of(line) == row]
         if lines:
             text += f"\n## {title}\n\n| # | what | weir | beside | ratio | bar (*aim*) | |\n"
             text += "|---|---|---|---|---|---|---|\n"
-            text += "".join(table_row(line) + "\n" for line in lines)
+            text += "".join(line + "\n" for line in lines)
     return text
+
+
+def performance_page(result):
+    head = "**This run:** " + machine_text(result) + "\n"
+    if result["quick"]:
+        head += "\nA quick trial (`QUICK=1`): too few rounds to rely on.\n"
+    return write_page(head, [table_row(line) for line in result["lines"]])
+
+
+def renewed_page(page, result):
+    """The page with the rows of this run; of the other runs those stay that a row is still of."""
+    commit = result["machine"]["commit"]
+    measured = {line["row"] for line in result["lines"]}
+    kept = [line for line in re.findall(r"^\| \d+ \|.*$", page, re.M) if row_of(line) not in measured]
+    new = [re.sub(r" *\|$", f" (run {commit}) |", table_row(line)) for line in result["lines"]]
+    first = re.search(r"^\*\*This run:\*\*.*$", page, re.M)[0]
+    others = [line for line in re.findall(r"^\*\*Run .*$", page, re.M)
+              if any(f"(run {line.split()[1].rstrip(':*')})" in row for row in kept)]
+    others.append(f"**Run {commit}:** {machine_text(result)}")
+    return write_page("\n\n".join([first, *others]) + "\n", kept + new)
 
 
 README_LINES = [
@@ -118,8 +142,11 @@ def renew_readme(result):
 def main():
     result = json.loads((ROOT / "build" / "bench" / "results.json").read_text())
     page = ROOT / "docs" / "performance.md"
-    page.write_text(performance_page(result))
-    renew_readme(result)
+    if page.exists() and {row for _, rows in SECTIONS for row in rows} - set(result["rows"]):
+        page.write_text(renewed_page(page.read_text(), result))
+    else:
+        page.write_text(performance_page(result))
+        renew_readme(result)
     print(f"wrote {pathlib.Path(page).relative_to(ROOT)}")
 
 

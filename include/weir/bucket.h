@@ -61,7 +61,8 @@ struct weir_decision weir_bucket_can_take(const struct weir_bucket *bucket,
                                           const struct weir_limit *limit, uint64_t cost_micro,
                                           uint64_t now_ns);
 
-/* Charges whatever comes and clamps at the capacity. The verdict is always allowed.
+/* Charges whatever comes and clamps at the capacity. The verdict is allowed; or never, and nothing has
+ * changed, if the limit counts in whole units and the cost is none (all of it is then spilled).
  *   spill  how much did not fit; may be NULL
  *   full   whether the bucket is full at this instant; may be NULL
  * A bucket that is above its capacity already (an old reading, a smaller limit) stays as it is. */
@@ -69,7 +70,7 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
                                       uint64_t cost_micro, uint64_t now_ns,
                                       struct weir_amount *spill, bool *full);
 
-/* Gives cost back; the level never goes below zero. The verdict is always allowed. */
+/* Gives cost back; the level never goes below zero. The verdict is allowed; or never, as above. */
 struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct weir_limit *limit,
                                         uint64_t cost_micro, uint64_t now_ns);
 

@@ -13,7 +13,18 @@
  * | limited | minimal, sufficient | as it is        | 0        | as it is        |
  * | never   | -1                  | as it is        | 0        | as it is        |
  * | blocked | until the block ends| as it is        | 0        | as it is        |
- * | error   | -1                  | -1              | 0        | 0               | */
+ * | error   | -1                  | -1              | 0        | 0               |
+ *
+ * An error is no decision, and charges nothing. It says that
+ *   - this key has no bucket, and the table is full of live ones; or this is a window, and the memory for
+ *     events is full: both only under on_full=refuse, or if the key was to be blocked
+ *   - the question makes no sense: a refund under a window, since what it let through has passed; an
+ *     operation that does not exist; requests that are decided together, but are more than
+ *     WEIR_TOGETHER_MAX, neither all takes nor all can_takes, or two about one bucket
+ *   - it was asked of a struct weir_bucket (weir_bucket_take() and its like), but the limit is a window,
+ *     which keeps more than that holds
+ *   - there is no memory to wait in, or who waits is sent away: a shaper shuts down
+ *   - the store is out of reach: weir_limiter_status() says why */
 #ifndef WEIR_DECISION_H
 #define WEIR_DECISION_H
 
@@ -30,7 +41,7 @@ extern "C" {
     X(WEIR_LIMITED, 1, "limited") /* not now; retry_after_ns says when */                          \
     X(WEIR_NEVER, 2, "never")     /* the cost exceeds the capacity: no wait helps */               \
     X(WEIR_BLOCKED, 3, "blocked") /* the key is locked out; retry_after_ns says until when */      \
-    X(WEIR_FAILED, 4, "error")    /* no decision: the table is full of live buckets */
+    X(WEIR_FAILED, 4, "error")    /* no decision, and nothing charged: see above */
 
 enum weir_verdict {
 #define WEIR_VERDICT_ENTRY(name, value, word) name = value,
@@ -40,8 +51,8 @@ enum weir_verdict {
 
 /*   capacity        what the bucket holds, in whole units, rounded down
  *   remaining       floor of capacity - level, in whole units, 0 .. capacity
- *   retry_after_ns  the smallest wait after which this same take, alone, is allowed; blocked: after
- *                   which it is no longer; -1: none
+ *   retry_after_ns  the smallest wait after which this same take, alone, is allowed, where its refusal
+ *                   blocks (block=) the end of that too; blocked: after which it is no longer; -1: none
  *   reset_after_ns  the smallest wait after which the bucket is empty; -1: not known
  *   delay_ns        how long an admitted take has to wait before it may go: 0 but for kind
  *                   `queue` */
@@ -55,7 +66,9 @@ struct weir_decision {
 };
 
 /* The one answer to a take under several limits, from the decisions that weir_limiter_decide() gave to
- * each (leave out those in shadow): never before blocked before error before limited before allowed.
+ * each: never before blocked before error before limited before allowed. A decision does not know whether
+ * its limit is only being tried (shadow): where one may be, weir_decision_of_run() (limiter.h) is the one
+ * to call, for here its refusal counts like any other.
  *   binding  which limit decided: the first with that verdict, and among those that say after which time
  *            the one that says the longest; -1 if all allow. May be NULL
  * capacity, remaining and reset_after_ns are those of the binding limit, or if all allow of the one

@@ -28,11 +28,11 @@
  *     POLICY  what is no part of a bucket's identity:
  *             waiting=W             how many may wait in line for one bucket: 0 .. WEIR_WAITING_MAX;
  *                                   WEIR_WAITING unless said, and for a queue as many as it has places
- *             block=[N]UNIT|empty   a take that is refused, and a fill that fills the bucket up, lock
+ *             block=NUNIT|empty     a take that is refused, and a fill that fills the bucket up, lock
  *                                   the key out for so long, at most 100 years, or until the bucket
  *                                   as it is then will be empty
  *             on_full=refuse|allow  what to answer when the table is full of live buckets and this
- *                                   key has none
+ *                                   key has none, or the memory for events has no room for a window
  *
  * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time
  * to its own egress, and one egress follows another by exactly what its cost takes to drain.
@@ -45,6 +45,7 @@
  * period". Its COUNT is whole and at most WEIR_SLIDING_COUNT_MAX.
  * Window lets at most COUNT pass in any period, wherever it begins: a log of what has passed, whole
  * units, in a store's memory for events. Its COUNT is whole and at most WEIR_WINDOW_COUNT_MAX.
+ * Where whole units are counted, a cost that is none is answered `never`, and charges nothing.
  *
  * A bucket must empty within 100 years, and the rate in lowest terms (millionths of a unit per
  * nanosecond) must have a numerator below 2^40. Whatever is outside is refused, never rounded. */

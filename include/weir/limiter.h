@@ -42,11 +42,11 @@ extern "C" {
 struct weir_limiter;
 
 /* All zeroes is a good configuration.
- *   memory_bytes  what the buckets may use, all but the events of windows included; 0 means WEIR_MEMORY_BYTES, for a
- *                 file what it has, or WEIR_FILE_BYTES for a new one. In memory rounded down to
- *                 whole stripes. An idle limiter is small; from 64 MiB on private memory comes in
- *                 huge pages of 2 MiB where the kernel has them, so that about a thousand keys
- *                 touch most of it.
+ *   memory_bytes  what the buckets may use, with all that is kept beside them but the events of
+ *                 windows; 0 means WEIR_MEMORY_BYTES, for a file what it has, or WEIR_FILE_BYTES for
+ *                 a new one. In memory rounded down to whole stripes. An idle limiter is small; from
+ *                 64 MiB on private memory comes in huge pages of 2 MiB where the kernel has them, so
+ *                 that about a thousand keys touch most of it.
  *   waiting_max   how many may stand in line at once, in all lines together; 0 means
  *                 WEIR_WAITING_ALL
  *   seed          of the keyed hash; all zeroes means one from the operating system. Give one only
@@ -61,8 +61,10 @@ struct weir_limiter;
  *                            and when the machine has started anew. The file is made if there is
  *                            none, with all of its space. %XX in the path is a byte.
  *       options              ?name=value, further ones after &. size=64M is for memory_bytes 0,
- *                            events=16M for events_bytes 0. For a file: mode=0660, of a new one, shares it with a group (0600 unless
- *                            said); flush=10s writes it to its disk so often, see below
+ *                            events=16M for events_bytes 0: a file has to be of these sizes, or to have
+ *                            been when it was made. For a file: mode=0660, of a new one, shares it
+ *                            with a group (0600 unless said); flush=10s writes it to its disk so
+ *                            often, see below
  *   events_bytes  what the events of limits of kind `window` may use beside that, rounded down to
  *                 256 bytes; 0 means a quarter of the memory for buckets, for a file what it has.
  *                 In memory what is not used costs nothing
@@ -98,8 +100,10 @@ WEIR_MUST_USE enum weir_status weir_limiter_open(struct weir_limiter **limiter,
                                                  const struct weir_limiter_config *config,
                                                  struct weir_error *error);
 
-/* WEIR_OK, or why every decision of this limiter fails in this process: WEIR_E_FORKED.
- * Thread-safe. */
+/* WEIR_OK, or why every decision of this limiter fails in this process.
+ *   WEIR_E_FORKED  the buckets are private to the process that opened them, and this is its child
+ *   WEIR_E_FILE    they have moved to a file of another size, which cannot be opened from here
+ * `error` may be NULL. Thread-safe. */
 enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error);
 
 /* What time it is for the limiter's buckets, in nanoseconds: weir_clock_now_ns() in memory; in a
@@ -132,15 +136,16 @@ WEIR_MUST_USE enum weir_status weir_rule_from_text(struct weir_rule *rule,
                                                    const struct weir_limiter *limiter,
                                                    const char *text, struct weir_error *error);
 
+/* What can be asked; the first five as of one bucket (bucket.h). Another number is answered by an error. */
 enum weir_operation {
-    WEIR_TAKE = 0,
-    WEIR_CAN_TAKE,
-    WEIR_FILL,
-    WEIR_REFUND,
-    WEIR_SHOW,
-    WEIR_RESET,
-    WEIR_BLOCK,
-    WEIR_UNBLOCK
+    WEIR_TAKE = 0, /* charge the cost if it fits */
+    WEIR_CAN_TAKE, /* what a take would be told now; charges nothing, and blocks nobody */
+    WEIR_FILL,     /* charge what fits of the cost, and say what does not */
+    WEIR_REFUND, /* give the cost back; of a window, which takes none back, the verdict is error */
+    WEIR_SHOW,   /* how it stands */
+    WEIR_RESET,  /* empty the bucket; a window forgets its whole log */
+    WEIR_BLOCK,  /* lock the key out */
+    WEIR_UNBLOCK /* let it in again */
 };
 
 /* A blocked key. While a block runs, take, can_take and fill are answered `blocked`, and charge
@@ -171,8 +176,10 @@ struct weir_detail {
  *   cost_micro  millionths of a unit; above WEIR_COST_MAX it exceeds every capacity. Show and reset
  *               do not look at it
  *   and_next    this one and the next are decided together, see below
- *   shadow      of those that are decided together: this one's refusal refuses nothing, and then it is
- *               not charged. For limits that are only being tried
+ *   shadow      this limit is only being tried. Its decision still says what it says, so that you can
+ *               count what it would have refused, and weir_decision_of_run() leaves it out. Among others
+ *               its refusal refuses nothing, and locks nobody out; it is not charged then. A take of it
+ *               alone is charged, and locks out, as without. Nobody waits for it
  *   detail      filled if not NULL
  *   block_ns    of a block: for how long, 1 .. WEIR_BLOCK_NS_MAX; what is outside is brought inside */
 struct weir_request {
@@ -202,7 +209,7 @@ struct weir_request {
  *     struct weir_decision each[2];
  *     int binding;
  *     weir_limiter_decide(limiter, requests, each, 2);
- *     struct weir_decision decision = weir_decision_of_all(each, 2, &binding);
+ *     struct weir_decision decision = weir_decision_of_run(requests, each, 2, &binding);
  *
  * Every decision says what its own limit says: one that allows, where another one refuses, is allowed,
  * with the bucket as it is, for nothing was charged. All of a run are takes, or all are can_takes; there
@@ -214,10 +221,12 @@ struct weir_request {
  * Thread-safe: each decision is linearizable, and each run is one decision, among all processes that share
  * the store; only where somebody stands in line for a bucket of a run, the figures of its other buckets
  * may be of another instant of the call. Never allocates; a take of a bucket that exists never locks
- * and makes no system call, a new bucket locks one stripe of the table for an instant. A run that is
- * charged locks the stripes of its buckets for an instant, and a take that comes upon one of them in that
- * instant waits for it. A process that dies at any point of it leaves every bucket right, at worst with
- * these costs charged, all or some, and nobody waiting. */
+ * and makes no system call, but for a take of a window, a refusal that blocks, and one that meets
+ * people in line; those, and a new bucket, lock one stripe of the table for an instant, and the last one
+ * the lines. A run that is charged, or has a window in it, or blocks, locks the stripes of its buckets for
+ * an instant, and a take that comes upon one of them in that instant waits for it. A process that dies at
+ * any point of it leaves every bucket right, at worst with these costs charged, all or some, and nobody
+ * waiting. */
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count);
 
@@ -225,6 +234,16 @@ void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request
  * by one clock, one file too: do not mix. */
 void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns);
+
+/* The one answer to a run, or to a single request, from what was asked and what was decided:
+ * weir_decision_of_all() (decision.h) of those that are not in shadow. Where all are, it is allowed, with
+ * the figures of the one with the least remaining.
+ *   count    1 .. WEIR_TOGETHER_MAX
+ *   binding  which request decided; -1 if it is allowed. May be NULL
+ * Only reads. Thread-safe. */
+struct weir_decision weir_decision_of_run(const struct weir_request *requests,
+                                          const struct weir_decision *decisions, size_t count,
+                                          int *binding);
 
 /* The single calls: weir_limiter_decide() of one request. */
 struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struct weir_rule *rule,
@@ -238,12 +257,16 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t now_ns);
 
-/* Locks a key out of one limit for `block_ns`, at least. The decision is what a take is told from now
- * on: blocked, and until when; or error: the table is full of live buckets. */
+/* Locks a key out of one limit for `block_ns` (1 .. WEIR_BLOCK_NS_MAX), at least: see weir_operation. The
+ * decision is what a take is told from now on: blocked, and until when; or error: the table is full of
+ * live buckets, and the key is not blocked, whatever on_full says. Whoever stands in line for that bucket is
+ * sent away, but for those in a queue.
+ * Thread-safe. Never allocates; locks a stripe of the table for an instant. */
 struct weir_decision weir_limiter_block(struct weir_limiter *limiter, const struct weir_rule *rule,
                                         const void *key, size_t key_len, uint64_t block_ns);
 
-/* Lets it in again. True if it was blocked. */
+/* Lets it in again, under a limit of the same numbers: block= is no part of them. True if it was blocked.
+ * Thread-safe, likewise. */
 bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *rule,
                           const void *key, size_t key_len);
 
@@ -258,8 +281,11 @@ bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *
  * instant, and one that is stopped goes to the back if it does not take its turn within an interval
  * of the limit, or 100 ms if that is longer. There the limiter has a thread of its own from the
  * first wait on, which sleeps until somebody of another process does something about a line of ours;
- * it handles no signals. At most one for each 6 KiB of the store can wait, and 16384 in all.
- * At most `waiting_max` wait at once. A timeout of 0 is weir_limiter_take().
+ * it handles no signals. There is one place for each 6 KiB of the store, and 16384 at most; a take under
+ * several limits holds as many as it has limits.
+ * At most `waiting_max` wait at once, and of them as many for one bucket as its limit says (waiting=);
+ * whoever finds no place is refused. A timeout of 0 is weir_limiter_take(); one above WEIR_SPAN_NS_MAX
+ * counts as that. Not for a limiter with a `caller_clock`, which knows no instant at which to wake.
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.
  * Not a point of cancellation: pthread_cancel() comes too late. */
 struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
@@ -267,9 +293,13 @@ struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
                                           size_t key_len, uint64_t cost_micro, uint64_t timeout_ns);
 
 /* The same under several limits: one run of `count` requests, takes that are decided together (see
- * weir_limiter_decide()), or a single one. It stands in the lines of those limits that refuse it; no
- * limit is charged before all allow. The decisions are as many as the requests, as those of
- * weir_limiter_decide(); make one of them by weir_decision_of_all(). */
+ * weir_limiter_decide()), or a single one; in memory and in stores that processes share. It stands in the
+ * lines of those limits that refuse it, and holds up nobody elsewhere; it is charged, all or nothing, when it
+ * is the first in these lines and all limits let it in at one instant. How long several lines take
+ * together nobody knows in advance, so it may stand there and be refused at its deadline, and
+ * retry_after_ns is then a lower bound. With a queue among them it is charged likewise, and returns at its
+ * egress. Limits in shadow are not waited for. The decisions are as many as the requests, as those of
+ * weir_limiter_decide(); make one of them by weir_decision_of_run(). */
 void weir_limiter_acquire_all(struct weir_limiter *limiter, const struct weir_request *requests,
                               struct weir_decision *decisions, size_t count, uint64_t timeout_ns);
 

@@ -4,11 +4,13 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/promise.h"
 #include "core/arith.h"
+#include "protocol/promise_text.h"
 
 enum {
     DECISION_ITEM_COUNT = 6,
@@ -83,24 +85,36 @@ static bool read_limit(struct weir_decision *decision, const struct reply_item *
     return true;
 }
 
-/* A name may be a chain: then there are as many limits as the reply has, and they have numbers. */
-static void count_limits(struct answer *answer, const struct reply *reply)
+/* A name may be a chain: then there are as many limits as the reply has. Where the server has not said how
+ * they are called, or has turned to another configuration in between, they have numbers. */
+static void name_limits(struct answer *answer, size_t count)
 {
     static const char NUMBERS[] = " 1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16";
-    size_t own_count = DECISION_ITEM_COUNT + 1;
-    size_t count =
-        reply->count > own_count ? (reply->count - own_count) / (LIMIT_ITEM_COUNT + 1) : 0;
-    bool may_be_chain = answer->operation == WEIR_TAKE || answer->operation == WEIR_CAN_TAKE;
-    if (!answer->is_named || !may_be_chain || count == 0 || count == answer->list.count
-        || count > LIMIT_LIST_COUNT_MAX) {
+    if (answer->known != NULL && answer->known->count == count) {
+        answer->limits = answer->known->names;
+        answer->list = answer->known->list;
+        answer->config = answer->known->limits[0].config;
         return;
     }
-    answer->is_chain = true;
+    answer->known = NULL;
+    if (answer->list.count == count) {
+        return;
+    }
     answer->limits = NUMBERS;
     answer->list.count = count;
     for (size_t i = 0; i < count; i++) {
         answer->list.spans[i] = (struct limit_span){3 * i, 2};
     }
+}
+
+/* How many limits the reply to a take lists; 0: it is the answer of one. */
+static size_t count_limits(const struct answer *answer, const struct reply *reply)
+{
+    bool may_list = answer->operation == WEIR_TAKE || answer->operation == WEIR_CAN_TAKE;
+    size_t own_count = DECISION_ITEM_COUNT + 1;
+    size_t count =
+        reply->count > own_count ? (reply->count - own_count) / (LIMIT_ITEM_COUNT + 1) : 0;
+    return may_list && reply->is_array && count <= LIMIT_LIST_COUNT_MAX ? count : 0;
 }
 
 /* Behind the decision the binding limit, and what each says. */
@@ -135,8 +149,14 @@ bool answer_read(struct answer *answer, const struct reply *reply)
         answer->existed = reply->items[0].number == 1;
         return !reply->is_array && reply->items[0].type == ':';
     }
-    count_limits(answer, reply);
-    if (answer->list.count > 1 || answer->is_chain) {
+    size_t count = count_limits(answer, reply);
+    bool fits = answer->is_named || (count > 0 ? count : 1) == answer->list.count;
+    if (!fits) {
+        return false;
+    }
+    name_limits(answer, count > 0 ? count : 1);
+    answer->is_together = count > 0;
+    if (answer->is_together) {
         return read_together(answer, reply);
     }
     size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
@@ -154,11 +174,18 @@ bool answer_read(struct answer *answer, const struct reply *reply)
     return true;
 }
 
+static const struct known_limit *binding_limit(const struct answer *answer)
+{
+    return &answer->known->limits[answer->binding > 0 ? answer->binding : 0];
+}
+
 /* The limit that decided. */
 static struct weir_limit_config binding_config(const struct answer *answer)
 {
     struct weir_limit_config config = answer->config;
-    if (answer->is_named) { // that is all that is known
+    if (answer->known != NULL) {
+        config = binding_limit(answer)->config;
+    } else if (answer->is_named) { // that is all that is known
         uint64_t capacity = answer->binding >= 0 && answer->list.count > 1
                                 ? answer->each[answer->binding].capacity
                                 : answer->decision.capacity;
@@ -214,7 +241,7 @@ const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_
         return "its limit lets nobody wait, and none goes at once"; // a queue with waiting=0
     }
     struct weir_amount wait_ns = amount_of(answer->wait_ns, 1);
-    if (answer->is_named) {
+    if (answer->is_named && answer->known == NULL) {
         (void)snprintf(text, NEVER_TEXT_MAX,
                        "a wait of %s is shorter than what an empty queue takes",
                        duration_print_exact(&wait_ns, wait));
@@ -227,10 +254,38 @@ const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_
     return text;
 }
 
-const char *answer_failure_text(bool waited)
+/* NULL: it has none. */
+static const char *binding_name(const struct answer *answer)
 {
-    return waited ? "lets nobody wait: it is ending, or has no room"
-                  : "cannot decide: its table is full of live buckets";
+    bool is_named = answer->known != NULL && known_limit_is_named(binding_limit(answer));
+    return is_named ? binding_limit(answer)->name : NULL;
+}
+
+const char *answer_named_text(const struct answer *answer, char text[NAMED_TEXT_MAX])
+{
+    char promise[PROMISE_TEXT_MAX];
+    struct weir_limit limit;
+    const char *name = binding_name(answer);
+    if (name == NULL || weir_limit_init(&limit, &binding_limit(answer)->config, NULL) != WEIR_OK) {
+        return "";
+    }
+    const char *words = binding_limit(answer)->words;
+    char *end = promise_put_text(promise, (struct bytes){words, strlen(words)}, &limit);
+    (void)snprintf(text, NAMED_TEXT_MAX, "%s is limited to %.*s; ", name, (int)(end - promise),
+                   promise);
+    return text;
+}
+
+const char *answer_failure_text(const struct answer *answer, bool waited)
+{
+    bool has_events =
+        binding_config(answer).kind == WEIR_KIND_WINDOW && answer->operation != WEIR_BLOCK;
+    if (waited) {
+        return "lets nobody wait: it is ending, or has no room";
+    }
+    return has_events
+               ? "cannot decide: its memory for events is full (more: events=), or its table is"
+               : "cannot decide: its table is full of live buckets";
 }
 
 /* "9 of 10 remain, empty in 100 ms" */
@@ -251,6 +306,8 @@ static void say_verdict(const struct answer *answer)
     struct colours colours = colours_of_output();
     char time[DURATION_TEXT_MAX];
     char never[NEVER_TEXT_MAX];
+    char named[NAMED_TEXT_MAX];
+    const char *name = binding_name(answer);
     bool charged = answer->operation == WEIR_TAKE;
     (void)printf("%s%s%s: ", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
                  weir_verdict_word(decision->verdict), colours.plain);
@@ -264,19 +321,24 @@ static void say_verdict(const struct answer *answer)
         (void)fputs(decision->delay_ns > 0 ? ")" : "", stdout);
         break;
     case WEIR_LIMITED:
-        (void)printf("retry in %s (", duration_print_up((uint64_t)decision->retry_after_ns, time));
+        (void)printf("%sretry in %s (", answer_named_text(answer, named),
+                     duration_print_up((uint64_t)decision->retry_after_ns, time));
         say_rest(decision, "remain");
         (void)putchar(')');
         break;
     case WEIR_BLOCKED:
-        (void)printf("for %s more (", duration_print_up((uint64_t)decision->retry_after_ns, time));
+        (void)printf("%s%sfor %s more (", name != NULL ? name : "", name != NULL ? ", " : "",
+                     duration_print_up((uint64_t)decision->retry_after_ns, time));
         say_rest(decision, "remain");
         (void)putchar(')');
         break;
-    case WEIR_NEVER: (void)fputs(answer_never_text(answer, never), stdout); break;
+    case WEIR_NEVER:
+        (void)printf("%s%s%s", name != NULL ? name : "", name != NULL ? ": " : "",
+                     answer_never_text(answer, never));
+        break;
     case WEIR_FAILED:
         (void)printf("the %s %s", answer->is_local ? "store" : "server",
-                     answer_failure_text(answer->wait_ns > 0));
+                     answer_failure_text(answer, answer->wait_ns > 0));
         break;
     }
 }
@@ -333,9 +395,9 @@ void answer_say(const struct answer *answer)
         }
         if (answer->operation == WEIR_SHOW) {
             char capacity[MICRO_TEXT_MAX];
+            struct weir_limit_config config = binding_config(answer);
             (void)amount_print_about(&answer->parsed, amount);
-            (void)printf("level %s of %s: ", amount,
-                         print_micro(answer->config.capacity_micro, capacity));
+            (void)printf("level %s of %s: ", amount, print_micro(config.capacity_micro, capacity));
         } else {
             (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
         }
@@ -347,20 +409,22 @@ void answer_say(const struct answer *answer)
         break;
     }
     (void)putchar('\n');
-    if (answer->list.count > 1 || answer->is_chain) {
+    if (answer->is_together) {
         say_limits(answer);
     }
 }
 
-/* ,"binding":0,"limits":[{"capacity":10,...},...] */
+/* ,"binding":0,"limits":[{"limit":"10/s","capacity":10,...},...]. A limit needs no escapes. */
 static void say_limits_json(const struct answer *answer)
 {
     (void)printf(",\"binding\":%d,\"limits\":[", answer->binding);
     for (size_t i = 0; i < answer->list.count; i++) {
         const struct weir_decision *decision = &answer->each[i];
-        (void)printf(
-            "%s{\"capacity\":%" PRIu64 ",\"remaining\":%" PRIu64 ",\"reset_after_ns\":%" PRId64 "}",
-            i > 0 ? "," : "", decision->capacity, decision->remaining, decision->reset_after_ns);
+        const struct limit_span *span = &answer->list.spans[i];
+        (void)printf("%s{\"limit\":\"%.*s\",\"capacity\":%" PRIu64 ",\"remaining\":%" PRIu64
+                     ",\"reset_after_ns\":%" PRId64 "}",
+                     i > 0 ? "," : "", (int)span->length, answer->limits + span->at,
+                     decision->capacity, decision->remaining, decision->reset_after_ns);
     }
     (void)putchar(']');
 }
@@ -388,7 +452,7 @@ void answer_say_json(const struct answer *answer)
                  weir_verdict_word(decision->verdict), decision->capacity, decision->remaining,
                  retry_ns, retry_ns < 0 ? -1 : retry_ns / ms + (retry_ns % ms != 0),
                  decision->reset_after_ns, decision->delay_ns);
-    if (answer->list.count > 1 || answer->is_chain) {
+    if (answer->is_together) {
         say_limits_json(answer);
     }
     /* An amount is digits with a point or a slash: read_amount() has seen to it. */

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/known_limits.h"
 #include "cli/reply.h"
 #include "limiter/limit_list.h"
 #include "weir/limiter.h"
@@ -20,10 +21,12 @@ struct answer {
     uint64_t cost_micro;
     uint64_t wait_ns;
     struct weir_limit_config config; // the limit that was asked about, the first of several
-    bool is_chain;                   // it was a chain, whose limits have numbers here
-    bool is_named;                   // a name among them, of which only the answer is known
-    const char *limits;              // as it was written: the question's
-    struct limit_list list;          // where each stands in it
+    bool is_together;                // it lists what each of its limits says
+    bool is_named;                   // a name among them
+    const struct known_limits
+        *known;             // what names mean; NULL: nobody has said so, or there are none
+    const char *limits;     // as they were written, or as they are called
+    struct limit_list list; // where each stands in it
     struct weir_decision decision;
     struct weir_decision each[LIMIT_LIST_COUNT_MAX]; // capacity, remaining and reset_after_ns
     int binding;                                     // which of several decided; -1: none
@@ -53,7 +56,12 @@ bool answer_waited_too_short(const struct answer *answer);
 enum { NEVER_TEXT_MAX = 2 * DURATION_TEXT_MAX + 80 };
 const char *answer_never_text(const struct answer *answer, char text[NEVER_TEXT_MAX]);
 
+/* Where the limit that decided has a name, what it promises: "login is limited to 5 per 1 min; ". Otherwise
+ * "". May be `text`, or a constant. */
+enum { NAMED_TEXT_MAX = 2 * WEIR_LIMIT_TEXT_MAX + 128 };
+const char *answer_named_text(const struct answer *answer, char text[NAMED_TEXT_MAX]);
+
 /* What verdict error means, after "the server". */
-const char *answer_failure_text(bool waited);
+const char *answer_failure_text(const struct answer *answer, bool waited);
 
 #endif

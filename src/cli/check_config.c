@@ -23,9 +23,12 @@ static const char *target_name(const struct name_found *target)
 
 /* ---- for people ---- */
 
-static void say_text(const struct text *text)
+static void say_text(const struct bytes *text)
 {
-    (void)fwrite(text->at, 1, text->length, stdout);
+    for (size_t i = 0; i < text->length; i++) {
+        char c = text->at[i];
+        (void)putchar((unsigned char)c < ' ' || c == 0x7f ? '?' : c); // it ends no line, nor steers
+    }
 }
 
 /* The longest name, so that what follows stands in a column. */
@@ -43,6 +46,17 @@ static int name_width(const struct names *names)
     return (int)width;
 }
 
+/* An override is a whole limit: what it does not say does not hold for its keys. */
+static void say_not_inherited(const struct weir_limit *usual, const struct weir_limit *own)
+{
+    if (usual->block_ns != 0 && own->block_ns == 0) {
+        (void)fputs("; blocks nobody, since it says no block=", stdout);
+    }
+    if (usual->on_full != own->on_full && own->on_full == WEIR_ON_FULL_REFUSE) {
+        (void)fputs("; refuses when memory is full, since it says no on_full=", stdout);
+    }
+}
+
 static void say_limit(const struct named_limit *limit, int width)
 {
     (void)printf("  %-*s  ", width, limit->name);
@@ -54,6 +68,7 @@ static void say_limit(const struct named_limit *limit, int width)
         say_text(&limit->overrides[i].key);
         (void)fputs(": ", stdout);
         say_text(&limit->overrides[i].numbers.words);
+        say_not_inherited(&limit->usual.rule.limit, &limit->overrides[i].numbers.rule.limit);
         (void)putchar('\n');
     }
 }
@@ -106,7 +121,7 @@ static void say(const struct names *names, const char *path)
 /* ---- as JSON ---- */
 
 /* Keys may hold bytes that are no text; those are left out, as JSON has no place for them. */
-static json_t *json_text(const struct text *text)
+static json_t *json_text(const struct bytes *text)
 {
     json_t *whole = json_stringn(text->at, text->length);
     return whole != NULL ? whole : json_null();

@@ -16,9 +16,7 @@ enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_JSON, OPTION_COST, OPTION_VA
 
 #define COST_OPTION [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"}
 
-#define VARS_OPTION                                                                                \
-    [OPTION_VARS] = {"vars", "NAME=VALUE,...",                                                     \
-                     "what a chain's keys are made of: user=ann,tenant=acme"}
+#define VARS_OPTION [OPTION_VARS] = QUESTION_VARS_OPTION
 
 static const struct option OPTIONS[] = {COMMON_OPTIONS, {NULL, NULL, NULL}};
 
@@ -150,7 +148,7 @@ const struct command TAKE_COMMAND = {
     .about =
         "Charges the cost to the bucket of this key under this limit, if it fits; otherwise\n"
         "charges nothing and says when to come back. Exits with 0 if it is allowed, 1 if it is\n"
-        "limited, 4 if the cost exceeds the capacity, so that no wait helps.\n"
+        "limited or its key is blocked, 4 if the cost exceeds the capacity: no wait helps.\n"
         "\n"
         "Under several limits, up to 16, it is allowed if every one allows it; otherwise nothing\n"
         "is charged anywhere, and the limit that decided is marked.\n"

@@ -24,10 +24,10 @@ static const char OVERVIEW_TAIL[] =
     "COUNT unless said; a queue lets one go after the other; stepped drains COUNT at once, at the\n"
     "end of each period; fixed lets COUNT pass in each window of the calendar, UTC; window in any\n"
     "period, exactly; sliding nearly so, in less memory. Units: ns us ms s min h d w, of fixed\n"
-    "also month year.\n"
+    "also month year. block=30s, or empty: who is refused is locked out so long.\n"
     "    10/s    1000/30d    100/s capacity=20    queue 5/s capacity=10    fixed 1000/month\n"
     "\n"
-    "Exit codes: 0 allowed or done, 1 limited, 2 wrong usage, 3 failure, 4 never.\n"
+    "Exit codes: 0 allowed or done, 1 limited or blocked, 2 wrong usage, 3 failure, 4 never.\n"
     "In a shell:  weir take deploy 1/h || echo 'not yet'\n"
     "\n"
     "weir COMMAND --help says more about each command; so do the manual pages, weir(1).\n";

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/limit_words.h"
-#include "limiter/names.h"
+#include "limiter/names/names.h"
 
 bool word_is_kind(const char *word)
 {

@@ -11,11 +11,6 @@ int local_open(struct local *local, const struct question *question)
     if (local->limiter != NULL) {
         return CLI_DONE;
     }
-    if (question->list.count > 1 && question->wait_ms > 0) {
-        complain(question->command, "in a file nobody can wait under several limits: say which "
-                                    "server, --server ADDR");
-        return CLI_FAILED;
-    }
     int code = store_option_open(&local->store, question->command, &local->limiter);
     code =
         code == CLI_DONE ? store_option_compile(&local->requests, local->limiter, question) : code;

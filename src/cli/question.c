@@ -11,7 +11,7 @@
 #include "cli/request.h"
 #include "core/bucket_math.h"
 #include "core/quantity.h"
-#include "limiter/names.h"
+#include "limiter/names/names.h"
 
 enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096, KEY_SHOWN_MAX = 40 };
 
@@ -192,6 +192,13 @@ int question_read_words(struct question *question, int count, char **words)
         return usage_error(question->command,
                            "one limit at a time: only take and can-take are under several");
     }
+    if (question->vars != NULL && !question->is_named) { // under a name the server knows who asks
+        return usage_error(question->command,
+                           "--vars are for the keys of a chain: no name is among these limits");
+    }
+    if (question->operation == WEIR_REFUND && !kind_takes_refund(question->config.kind)) {
+        return usage_error(question->command, LIMIT_TAKES_NO_REFUND);
+    }
     return question->cost_micro % said.grain_micro == 0
                ? CLI_DONE
                : usage_error(question->command, "--cost: " LIMIT_COUNTS_WHOLE);
@@ -242,7 +249,8 @@ static int fail_client(const struct question *question, const struct client *cli
     return CLI_FAILED;
 }
 
-/* The server answered with an error. */
+/* The server answered with an error. What it calls invalid is wrong on the command line, as it
+ * is when it is found out here: a script must not take a typing error for an outage. */
 static int fail_reply(const struct question *question, const struct reply *reply)
 {
     const struct command *command = question->command;
@@ -264,21 +272,44 @@ static int fail_reply(const struct question *question, const struct reply *reply
         complain(command, "the server at %s: its answer is none to %s", where,
                  WIRE_NAMES[question->operation]);
     }
-    return CLI_FAILED;
+    return reply_is_error(reply, "ERR invalid ") ? CLI_USAGE : CLI_FAILED;
 }
 
-/* AUTH, where there is a password, and the question: one write. */
+static void write_variables(struct buffer *request, const struct question *question)
+{
+    const char *rest = question->vars;
+    struct bytes variable;
+    struct bytes value;
+    while (rest != NULL && next_variable(&rest, &variable, &value)) {
+        request_word(request, "VAR", 3);
+        request_word(request, variable.at, variable.length);
+        request_word(request, value.at, value.length);
+    }
+}
+
+/* AUTH, where there is a password, and what names mean, where there are names. */
+static void write_ahead(struct buffer *request, const struct question *question)
+{
+    if (question->logs_in) {
+        request_begin(request, 2);
+        request_word(request, "AUTH", 4);
+        request_word(request, question->server.password.text, question->server.password.length);
+    }
+    if (question->learns) {
+        request_begin(request, 3U + 3U * count_variables(question->vars));
+        request_word(request, "WEIR.LIMITS", 11);
+        request_word(request, question->key, strlen(question->key));
+        request_word(request, question->limit, strlen(question->limit));
+        write_variables(request, question);
+    }
+}
+
 static void write_request(struct buffer *request, const struct question *question)
 {
     char number[MICRO_TEXT_MAX];
     bool has_cost = question->cost_micro != WEIR_UNIT;
     bool waits = question->wait_ms > 0;
     const char *name = WIRE_NAMES[question->operation];
-    if (question->logs_in) {
-        request_begin(request, 2);
-        request_word(request, "AUTH", 4);
-        request_word(request, question->server.password.text, question->server.password.length);
-    }
     bool blocks = question->operation == WEIR_BLOCK;
     request_begin(request,
                   3U + blocks + 2U * has_cost + 2U * waits + 3U * count_variables(question->vars));
@@ -299,14 +330,7 @@ static void write_request(struct buffer *request, const struct question *questio
         request_word(request, "WAIT", 4);
         request_word(request, number, strlen(number));
     }
-    const char *rest = question->vars;
-    struct bytes variable;
-    struct bytes value;
-    while (rest != NULL && next_variable(&rest, &variable, &value)) {
-        request_word(request, "VAR", 3);
-        request_word(request, variable.at, variable.length);
-        request_word(request, value.at, value.length);
-    }
+    write_variables(request, question);
 }
 
 void question_begin_answer(const struct question *question, struct answer *answer)
@@ -315,7 +339,9 @@ void question_begin_answer(const struct question *question, struct answer *answe
         .operation = question->operation,
         .cost_micro = question->cost_micro,
         .config = question->config,
+        .is_together = question->list.count > 1,
         .is_named = question->is_named,
+        .known = question->known.count > 0 ? &question->known : NULL,
         .limits = question->limit,
         .list = question->list,
         .binding = -1,
@@ -343,6 +369,7 @@ int question_open(struct question *question, struct client *client)
     enum client_status status = client_open(client, question->server.resolved,
                                             question->server.resolved_count, question->timeout_ns);
     question->logs_in = question->server.password.text != NULL;
+    question->learns = question->is_named;
     if (status != CLIENT_OK) {
         return fail_client(question, client, status);
     }
@@ -355,19 +382,18 @@ int question_open(struct question *question, struct client *client)
     return CLI_DONE;
 }
 
-int question_send(struct question *question, struct client *client)
+/* One write; `only_ahead`: without the question itself. */
+static int send_request(struct question *question, struct client *client, bool only_ahead)
 {
-    if (question->local != NULL) {
-        client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);
-        return local_send(question->local, question);
-    }
     struct buffer request;
     enum client_status status = CLIENT_OK;
     buffer_init(&request, REQUEST_BYTES_MAX);
-    write_request(&request, question);
+    write_ahead(&request, question);
+    if (!only_ahead) {
+        write_request(&request, question);
+    }
     bool failed = request.failed;
     if (!failed) {
-        client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);
         status = client_send(client, (struct bytes){request.at, request.length});
     }
     buffer_fini(&request);
@@ -378,6 +404,51 @@ int question_send(struct question *question, struct client *client)
     return status == CLIENT_OK ? CLI_DONE : fail_client(question, client, status);
 }
 
+int question_send(struct question *question, struct client *client)
+{
+    client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);
+    return question->local != NULL ? local_send(question->local, question)
+                                   : send_request(question, client, false);
+}
+
+/* The answers to what went ahead of the question, which come at once. A name that means nothing is no
+ * failure yet: the answer to the question itself says so. */
+static int receive_ahead(struct question *question, struct client *client, struct reply *reply)
+{
+    enum client_status status = CLIENT_OK;
+    if (question->logs_in) {
+        status = client_receive(client, reply);
+        if (status == CLIENT_OK && reply->items[0].type != '+') {
+            return fail_reply(question, reply);
+        }
+        question->logs_in = false;
+    }
+    if (status == CLIENT_OK && question->learns) {
+        status = client_receive(client, reply);
+        question->learns = false;
+        if (status == CLIENT_OK) {
+            (void)known_limits_read(&question->known, reply);
+        }
+    }
+    return status == CLIENT_OK ? CLI_DONE : fail_client(question, client, status);
+}
+
+int question_learn(struct question *question)
+{
+    struct client client;
+    struct reply reply;
+    int code = question_open(question, &client);
+    if (code == CLI_DONE) {
+        code = send_request(question, &client, true);
+    }
+    code = code == CLI_DONE ? receive_ahead(question, &client, &reply) : code;
+    if (code == CLI_DONE && question->known.count == 0) {
+        code = fail_reply(question, &reply);
+    }
+    client_close(&client);
+    return code;
+}
+
 int question_receive(struct question *question, struct client *client, struct answer *answer)
 {
     if (question->local != NULL) {
@@ -386,17 +457,11 @@ int question_receive(struct question *question, struct client *client, struct an
         return CLI_DONE;
     }
     struct reply reply;
-    enum client_status status = CLIENT_OK;
-    if (question->logs_in) {
-        status = client_receive(client, &reply);
-        if (status == CLIENT_OK && reply.items[0].type != '+') {
-            return fail_reply(question, &reply);
-        }
-        question->logs_in = false;
+    int code = receive_ahead(question, client, &reply);
+    if (code != CLI_DONE) {
+        return code;
     }
-    if (status == CLIENT_OK) {
-        status = client_receive(client, &reply);
-    }
+    enum client_status status = client_receive(client, &reply);
     if (status != CLIENT_OK) {
         return fail_client(question, client, status);
     }
@@ -445,6 +510,13 @@ int question_ask(struct question *question, struct client *client, struct answer
     bool shows = shows_waiting(question);
     if (shows) {
         client_tick(client, show_waiting, question);
+    }
+    if (question->local == NULL) {
+        struct reply reply;
+        code = receive_ahead(question, client, &reply);
+        if (code != CLI_DONE) {
+            return code;
+        }
     }
     enum client_status status = client_expect(client);
     if (shows) {

@@ -22,6 +22,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/duration.h"
+#include "cli/known_limits.h"
 #include "cli/limit_arguments.h"
 #include "cli/server_option.h"
 
@@ -47,6 +48,11 @@ enum {
                                 "WEIR_PASSWORD_FILE"},                                             \
     [QUESTION_TIMEOUT] = {"timeout", "DURATION", "how long to wait for an answer: 500ms; 5s"}
 
+#define QUESTION_VARS_OPTION                                                                       \
+    {                                                                                              \
+        "vars", "NAME=VALUE,...", "what a chain's keys are made of: user=ann,tenant=acme"          \
+    }
+
 #define QUESTION_STORE_OPTION                                                                      \
     {                                                                                              \
         "store", "URL",                                                                            \
@@ -66,8 +72,9 @@ struct question {
     struct limit_list list;              // where each stands in it
     struct weir_limit_config config;     // the first of them
     bool has_queue;                      // one of them is a queue
-    bool is_named;    // a name among them, whose numbers the server knows; `config` may be empty
-    const char *vars; // "user=ann,tenant=acme", for chains; NULL: none
+    bool is_named; // a name among them, whose numbers the server knows; `config` may be empty
+    struct known_limits known; // what it has said about them
+    const char *vars;          // "user=ann,tenant=acme", for chains; NULL: none
     uint64_t cost_micro;
     uint64_t wait_ms;
     uint64_t block_ms;
@@ -75,6 +82,7 @@ struct question {
     bool unbounded;
     struct local *local;       // answers it here, in a store; NULL: a server does
     bool logs_in;              // a password goes ahead of what is sent next
+    bool learns;               // and so does the question what the names mean
     uint64_t waiting_since_ns; // since it was first sent; 0: it was not
 };
 
@@ -86,7 +94,7 @@ struct question question_that_waits(const struct command *command);
 /* Each reads a part of the command line. CLI_DONE, or complains and returns CLI_USAGE.
  *   question_read_option()  one of QUESTION_OPTIONS
  *   question_read_words()   a key, and the limit in one word or several; of a take and a can_take also
- *                           several limits */
+ *                           several limits. Comes last: cost and variables must suit the limits */
 int question_read_option(struct question *question, int option, const char *value);
 int question_read_cost(struct question *question, const char *text);
 int question_read_wait(struct question *question, const char *text);
@@ -110,6 +118,9 @@ const char *question_place(const struct question *question, char text[PLACE_TEXT
  * waits, a terminal sees for how long. client_close() is due in any case; the answer's texts are good
  * until then. */
 int question_ask(struct question *question, struct client *client, struct answer *answer);
+
+/* Asks a server only what the names mean for the key: question->known. CLI_DONE, or complains. */
+int question_learn(struct question *question);
 
 /* The same in three steps, for who has something else to do meanwhile. */
 int question_open(struct question *question, struct client *client);

@@ -24,12 +24,13 @@ enum {
  * this: so that no answer, however odd, makes it spin. */
 #define ASK_AGAIN_NS_MIN (10 * NS_PER_MS)
 
-enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_COST, OPTION_WAIT };
+enum { OPTION_STORE = QUESTION_OPTION_COUNT, OPTION_COST, OPTION_VARS, OPTION_WAIT };
 
 static const struct option OPTIONS[] = {
     QUESTION_OPTIONS("the store"),
     [OPTION_STORE] = QUESTION_STORE_OPTION,
     [OPTION_COST] = {"cost", "N", "how much it asks for, to six decimal places; 1"},
+    [OPTION_VARS] = QUESTION_VARS_OPTION,
     [OPTION_WAIT] = {"wait", "DURATION",
                      "stand in line for at most so long; 0: do not; else as long as\nit takes"},
     {NULL, NULL, NULL},
@@ -56,6 +57,7 @@ static int read_command_line(struct run *run, int count, char **words)
         switch (option) {
         case OPTION_STORE: run->local.store.url = value; break;
         case OPTION_COST: code = question_read_cost(question, value); break;
+        case OPTION_VARS: code = question_read_vars(question, value); break;
         case OPTION_WAIT:
             code = question_read_wait(question, value);
             question->unbounded = false;
@@ -115,7 +117,7 @@ static int wait_for_turn(struct question *question)
             return RUN_FAILED;
         case WEIR_FAILED:
             complain(question->command, "%s %s", question_place(question, place),
-                     answer_failure_text(answer.wait_ns > 0));
+                     answer_failure_text(&answer, answer.wait_ns > 0));
             return RUN_FAILED;
         case WEIR_LIMITED:
         case WEIR_BLOCKED: break;
@@ -124,8 +126,10 @@ static int wait_for_turn(struct question *question)
             answer.decision.retry_after_ns > 0 ? (uint64_t)answer.decision.retry_after_ns : 0;
         if (!question->unbounded) {
             char time[DURATION_TEXT_MAX];
-            complain(question->command, "%s: its turn did not come in time; retry in %s",
-                     question->key, duration_print_up(retry_ns, time));
+            char named[NAMED_TEXT_MAX];
+            complain(question->command, "%s: its turn did not come in time; %sretry in %s",
+                     question->key, answer_named_text(&answer, named),
+                     duration_print_up(retry_ns, time));
             return RUN_NOT_IN_TIME;
         }
         question_pause(question, retry_ns > ASK_AGAIN_NS_MIN ? retry_ns : ASK_AGAIN_NS_MIN);
@@ -173,7 +177,8 @@ const struct command RUN_COMMAND = {
         "share the bucket: without a server, in the file of this user.",
     .examples = "    weir run api:acme 5/s -- curl -f https://api.example/orders\n"
                 "    weir run mail:shop 'queue 10/min' --wait 5min -- ./send-one\n"
-                "    weir run backup 1/h --wait 0 -- ./backup || echo 'not now'\n",
+                "    weir run backup 1/h --wait 0 -- ./backup || echo 'not now'\n"
+                "    weir run - request --vars user=ann,tenant=acme -- ./export\n",
     .options = OPTIONS,
     .run = run_run,
 };

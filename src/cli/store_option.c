@@ -116,16 +116,21 @@ static enum weir_status make_requests(struct store_requests *made,
                : WEIR_OK;
 }
 
+int store_option_refuse_names(const struct question *question)
+{
+    complain(question->command,
+             "'%.40s' is no kind of limit; names are a server's, from its configuration: say which "
+             "server, --server ADDR",
+             question->limit);
+    return CLI_USAGE;
+}
+
 int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
                          const struct question *question)
 {
     struct weir_error error = {.message = ""};
     if (question->is_named) {
-        complain(question->command,
-                 "'%.40s' is no kind of limit; names are a server's, from its configuration: say "
-                 "which server, --server ADDR",
-                 question->limit);
-        return CLI_USAGE;
+        return store_option_refuse_names(question);
     }
     if (make_requests(made, limiter, question, &error) != WEIR_OK) {
         complain_at(question->command, question->limit, &error);

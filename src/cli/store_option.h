@@ -37,6 +37,9 @@ int store_option_open(const struct store_option *store, const struct command *co
 int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
                          const struct question *question);
 
+/* Complains that a store knows no names, which the question has. */
+int store_option_refuse_names(const struct question *question);
+
 /* Opens the store, decides, and fills the answer. Returns CLI_DONE, or complains. */
 int store_option_ask(const struct store_option *store, const struct question *question,
                      struct answer *answer);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "limiter/shared_lines/shared_move.h"
 #include "server/process.h"
 #include "store/table/resize.h"
 
@@ -55,9 +56,10 @@ static void say_json(uint64_t bytes, const struct resize_report *report)
 {
     (void)printf("{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"events_from\":%" PRIu64
                  ",\"events_to\":%" PRIu64 ",\"moved\":%" PRIu64 ",\"forgotten\":%" PRIu64
-                 ",\"held_up_ms\":%.3f}\n",
+                 ",\"waiting\":%" PRIu64 ",\"held_up_ms\":%.3f}\n",
                  report->from_bytes, bytes, report->from_events_bytes, report->events_bytes,
-                 report->carried_count, report->left_count, (double)report->held_ns / 1e6);
+                 report->carried_count, report->left_count, report->waiting_count,
+                 (double)report->held_ns / 1e6);
 }
 
 static void say(const char *path, uint64_t bytes, const struct resize_report *report)
@@ -73,6 +75,9 @@ static void say(const char *path, uint64_t bytes, const struct resize_report *re
                  report->from_bytes >> 10, report->from_events_bytes >> 10);
     (void)printf("  buckets  %" PRIu64 " moved; %" PRIu64 " were empty, and are forgotten\n",
                  report->carried_count, report->left_count);
+    if (report->waiting_count > 0) {
+        (void)printf("  in line  %" PRIu64 ", who go on waiting there\n", report->waiting_count);
+    }
     (void)printf("  waited   %.1f ms at most, whoever took meanwhile\n",
                  (double)report->held_ns / 1e6);
 }
@@ -81,9 +86,12 @@ int store_resize(const struct command *command, const char *path, uint64_t bytes
                  uint64_t events_bytes, bool json)
 {
     struct progress progress = {.is_shown = !json && isatty(STDERR_FILENO) != 0, .percent = 101};
+    struct room_mover mover;
+    room_mover_init(&mover);
     struct resize_config config = {.path = path,
                                    .bytes = bytes,
                                    .events_bytes = events_bytes,
+                                   .lines = &mover.lines,
                                    .watch = watch,
                                    .context = &progress};
     struct resize_report report;

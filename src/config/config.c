@@ -14,6 +14,7 @@
 struct reader {
     struct tree tree;
     struct names *names;
+    const struct node *chains; // all of them, those that are still to be read too
     struct config_error *error;
 };
 
@@ -41,9 +42,9 @@ static bool refuse_text(struct reader *reader, const struct node *node, const ch
     return false;
 }
 
-static struct text text_of(const struct node *node)
+static struct bytes text_of(const struct node *node)
 {
-    return (struct text){node->text, node->length};
+    return (struct bytes){node->text, node->length};
 }
 
 static bool is_text(const struct node *node, const char *text)
@@ -51,15 +52,21 @@ static bool is_text(const struct node *node, const char *text)
     return node->length == strlen(text) && memcmp(node->text, text, node->length) == 0;
 }
 
-static int shown(const struct node *node)
+static int shown_of(size_t length)
 {
-    return node->length < 64 ? (int)node->length : 64;
+    return length < 64 ? (int)length : 64;
 }
 
-/* `limits:` with nothing behind it: all of it may be commented out. */
+static int shown(const struct node *node)
+{
+    return shown_of(node->length);
+}
+
+/* `routes:` with nothing behind it: all of it may be commented out; or with YAML's words for nothing. */
 static bool is_empty(const struct node *node)
 {
-    return node->shape == NODE_SCALAR && node->is_plain && node->length == 0;
+    return node->shape == NODE_SCALAR && node->is_plain
+           && (node->length == 0 || is_text(node, "~") || is_text(node, "null"));
 }
 
 static const char *shape_name(const struct node *node)
@@ -219,11 +226,25 @@ static bool read_limit(struct reader *reader, const struct node *name, const str
 
 /* ---- chains ---- */
 
+/* Whether a chain has this name, above or below. */
+static bool is_chain(const struct reader *reader, const struct node *name)
+{
+    const struct node *key = tree_first(&reader->tree, reader->chains);
+    while (key != NULL) {
+        const struct node *value = tree_next(&reader->tree, key);
+        if (key->shape == NODE_SCALAR && is_text(key, name->text)) {
+            return true;
+        }
+        key = tree_next(&reader->tree, value);
+    }
+    return false;
+}
+
 /* The limit of this name, for a chain; NULL and an error if there is none. */
 static const struct named_limit *find_limit(struct reader *reader, const struct node *name)
 {
     struct name_found found = names_find(reader->names, name->text, name->length);
-    if (found.chain != NULL) {
+    if (found.limit == NULL && is_chain(reader, name)) {
         (void)refuse(reader, name, "'%.*s' is a chain, and chains do not nest", shown(name),
                      name->text);
     } else if (found.limit == NULL) {
@@ -236,7 +257,7 @@ static bool read_link(struct reader *reader, const struct node *link)
 {
     static const struct form FORM = {
         "a part of a chain", "there are limit and key", {"limit", "key"}};
-    static const struct text OWN_KEY = {"{key}", 5};
+    static const struct bytes OWN_KEY = {"{key}", 5};
     const struct node *fields[FIELD_COUNT_MAX] = {link};
     struct weir_error error;
     if (link->shape != NODE_SCALAR && !take_fields(reader, link, &FORM, fields)) {
@@ -364,6 +385,18 @@ static bool read_cost(struct reader *reader, const struct node *node, uint64_t *
            || refuse_text(reader, node, "", &error);
 }
 
+static bool refuse_cost(struct reader *reader, const struct node *node,
+                        const struct too_small *never)
+{
+    if (never->key.length == 0) {
+        return refuse(reader, node, "no request would ever pass: %s never holds so much",
+                      never->limit->name);
+    }
+    return refuse(reader, node,
+                  "no request of '%.*s' would ever pass: %s never holds so much for it",
+                  shown_of(never->key.length), never->key.at, never->limit->name);
+}
+
 static bool read_route(struct reader *reader, const struct node *node)
 {
     static const struct form FORM = {
@@ -392,6 +425,10 @@ static bool read_route(struct reader *reader, const struct node *node)
     if (!name_counts(target, cost_micro)) {
         return refuse(reader, fields[3], "the cost: " LIMIT_COUNTS_WHOLE);
     }
+    struct too_small never = name_never_holds(target, cost_micro);
+    if (never.limit != NULL) {
+        return refuse_cost(reader, fields[3] != NULL ? fields[3] : fields[1], &never);
+    }
     return names_add_route(reader->names, methods, text_of(fields[0]), target, cost_micro, &error)
                == WEIR_OK
            || refuse_text(reader, fields[0], "the path: ", &error);
@@ -416,14 +453,22 @@ static bool read_routes(struct reader *reader, const struct node *routes)
 
 /* ---- the whole ---- */
 
-/* Chains speak of limits, and routes of both, in whatever order they stand. */
+/* Chains speak of limits, and routes of both, in whatever order they stand. A file without limits is one
+ * that is just being written, rather than the wish to have none. */
 static bool read_all(struct reader *reader)
 {
     static const struct form FORM = {
         "a configuration", "there are limits, chains and routes", {"limits", "chains", "routes"}};
     const struct node *fields[FIELD_COUNT_MAX];
-    return take_fields(reader, &reader->tree.nodes[0], &FORM, fields)
-           && read_named(reader, fields[0], "limits", read_limit)
+    if (!take_fields(reader, &reader->tree.nodes[0], &FORM, fields)) {
+        return false;
+    }
+    if (fields[0] == NULL || is_empty(fields[0])) {
+        return refuse(reader, fields[0] != NULL ? fields[0] : &reader->tree.nodes[0],
+                      "there are no limits in it: 'limits: {}' says that there shall be none");
+    }
+    reader->chains = fields[1];
+    return read_named(reader, fields[0], "limits", read_limit)
            && read_named(reader, fields[1], "chains", read_chain) && read_routes(reader, fields[2]);
 }
 

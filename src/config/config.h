@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limiter/names.h"
+#include "limiter/names/names.h"
 
 enum {
     CONFIG_BYTES_MAX = 4 << 20, // of the file

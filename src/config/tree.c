@@ -33,23 +33,50 @@ __attribute__((format(printf, 3, 4))) static bool refuse(struct config_error *er
     return false;
 }
 
+/* Where a byte of the file stands. Of what is no text libyaml says no more than that. */
+static yaml_mark_t mark_of_byte(struct bytes file, size_t offset)
+{
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset && i < file.length; i++) {
+        bool ends = file.at[i] == '\n';
+        mark.line += ends;
+        mark.column = ends ? 0 : mark.column + 1;
+    }
+    return mark;
+}
+
+/* Whether what libyaml stumbled over is a tab, of which it says that it "cannot start any token". */
+static bool is_tab(struct bytes file, yaml_mark_t mark)
+{
+    size_t line = 0;
+    size_t at = 0;
+    while (at < file.length && line < mark.line) {
+        line += file.at[at++] == '\n';
+    }
+    at += mark.column;
+    return at < file.length && file.at[at] == '\t';
+}
+
 /* libyaml's words, with its place, which it counts from 0. */
-static bool refuse_by_library(struct config_error *error, const yaml_parser_t *parser)
+static bool refuse_by_library(struct config_error *error, const yaml_parser_t *parser,
+                              struct bytes file)
 {
     const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
     switch (parser->error) {
     case YAML_MEMORY_ERROR: return refuse(error, parser->mark, "no memory");
     case YAML_READER_ERROR:
-        /* Bytes that are no text have no place but their offset. */
-        (void)refuse(error, parser->mark, "this is no YAML: %s at byte %zu", problem,
-                     parser->problem_offset);
-        return false;
+        return refuse(error, mark_of_byte(file, parser->problem_offset), "this is no YAML: %s",
+                      problem);
     case YAML_NO_ERROR:
     case YAML_SCANNER_ERROR:
     case YAML_PARSER_ERROR:
     case YAML_COMPOSER_ERROR:
     case YAML_WRITER_ERROR:
     case YAML_EMITTER_ERROR: break;
+    }
+    if (parser->error == YAML_SCANNER_ERROR && is_tab(file, parser->problem_mark)) {
+        return refuse(error, parser->problem_mark,
+                      "this is no YAML: a tab cannot stand here, lines are indented by spaces");
     }
     if (parser->context != NULL) {
         return refuse(error, parser->problem_mark, "this is no YAML: %s, %s", parser->context,
@@ -185,12 +212,13 @@ static bool take_event(struct growing *growing, const yaml_event_t *event, size_
     return true;
 }
 
-static bool read_events(struct growing *growing, yaml_parser_t *parser, size_t text_room)
+static bool read_events(struct growing *growing, yaml_parser_t *parser, struct bytes file,
+                        size_t text_room)
 {
     for (bool goes_on = true; goes_on;) {
         yaml_event_t event;
         if (yaml_parser_parse(parser, &event) == 0) {
-            return refuse_by_library(growing->error, parser);
+            return refuse_by_library(growing->error, parser, file);
         }
         bool is_good = take_event(growing, &event, text_room);
         goes_on = event.type != YAML_STREAM_END_EVENT;
@@ -216,7 +244,7 @@ bool tree_read(struct tree *tree, const char *text, size_t length, struct config
     }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
-    bool is_good = read_events(&growing, &parser, text_room);
+    bool is_good = read_events(&growing, &parser, (struct bytes){text, length}, text_room);
     yaml_parser_delete(&parser);
     if (!is_good) {
         tree_close(tree);

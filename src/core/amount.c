@@ -6,16 +6,6 @@
 #include "core/arith.h"
 #include "weir/decision.h"
 
-static uint128 gcd128(uint128 a, uint128 b)
-{
-    while (b != 0) {
-        uint128 rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Writes the decimal digits of `value` at `text`; returns how many. */
 static int print_digits(uint128 value, char *text)
 {

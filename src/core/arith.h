@@ -33,6 +33,16 @@ static inline uint64_t gcd64(uint64_t a, uint64_t b)
     return a;
 }
 
+static inline uint128 gcd128(uint128 a, uint128 b)
+{
+    while (b != 0) {
+        uint128 rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* A length of time, or a moment: `ns` nanoseconds and `rest` D-ths of one, 0 <= rest < D. D is the
  * limit's denominator and travels beside it. */
 struct span {

@@ -107,18 +107,19 @@ static inline struct span span_of_cost(const struct weir_limit *limit, uint64_t 
 /* What whoever refuses a cost says that limit_counts() does not know. */
 #define LIMIT_COUNTS_WHOLE "this limit counts whole units, so the cost must be a whole number"
 
-/* What whoever is asked for them says of windows. */
-#define LIMIT_TAKES_NO_REFUND "a window takes no refund: what it let through has passed"
-#define LIMIT_STANDS_ALONE    "a window is decided alone, and is no part of a list of limits"
-
-/* Why this makes no sense under the limit: a refund, or a question to several at once. NULL if it does. */
-static inline const char *limit_objection(const struct weir_limit *limit, bool is_refund,
-                                          bool is_together)
+/* Whether anything can be given back under a limit of this kind; and what is said where it cannot. */
+static inline bool kind_takes_refund(enum weir_kind kind)
 {
-    if (limit->kind != WEIR_KIND_WINDOW || (!is_refund && !is_together)) {
-        return NULL;
-    }
-    return is_refund ? LIMIT_TAKES_NO_REFUND : LIMIT_STANDS_ALONE;
+    return kind != WEIR_KIND_WINDOW;
+}
+#define LIMIT_TAKES_NO_REFUND "a window takes no refund: what it let through has passed"
+
+/* Why nothing could be decided under a limit of this kind, where on_full refuses. A window needs both. */
+static inline const char *kind_full_text(enum weir_kind kind)
+{
+    return kind == WEIR_KIND_WINDOW
+               ? "the memory for events is full (more: events=), or the table is"
+               : "the table is full of live buckets";
 }
 
 /* Whether the limit can count such a cost: one that counts whole units knows no parts of them. */

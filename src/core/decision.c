@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One answer from several. */
-#include "weir/decision.h"
+#include "core/decision.h"
 
 #include <assert.h>
-#include <stdbool.h>
 
 /* Whose word counts most. */
 static int weight_of(enum weir_verdict verdict)
@@ -28,26 +27,42 @@ static bool outweighs(const struct weir_decision *a, const struct weir_decision 
                                       : a->retry_after_ns > b->retry_after_ns;
 }
 
-struct weir_decision weir_decision_of_all(const struct weir_decision *decisions, size_t count,
-                                          int *binding)
+/* `is_heard` may be NULL: then all are. */
+static struct weir_decision decide(const struct weir_decision *decisions, const bool *is_heard,
+                                   size_t count, int *binding)
 {
-    assert(count > 0);
-    size_t chosen = 0;
+    const struct weir_decision *chosen = NULL;
     int64_t retry_after_ns = -1;
     int64_t delay_ns = 0;
     for (size_t i = 0; i < count; i++) {
         const struct weir_decision *each = &decisions[i];
-        chosen = outweighs(each, &decisions[chosen]) ? i : chosen;
+        if (is_heard != NULL && !is_heard[i]) {
+            continue;
+        }
+        chosen = chosen == NULL || outweighs(each, chosen) ? each : chosen;
         retry_after_ns =
             each->retry_after_ns > retry_after_ns ? each->retry_after_ns : retry_after_ns;
         delay_ns = each->delay_ns > delay_ns ? each->delay_ns : delay_ns;
     }
-    struct weir_decision all = decisions[chosen];
+    assert(chosen != NULL);
+    struct weir_decision all = *chosen;
     bool is_allowed = all.verdict == WEIR_ALLOWED;
     if (binding != NULL) {
-        *binding = is_allowed ? -1 : (int)chosen;
+        *binding = is_allowed ? -1 : (int)(chosen - decisions);
     }
     all.retry_after_ns = all.retry_after_ns >= 0 ? retry_after_ns : -1;
     all.delay_ns = is_allowed ? delay_ns : 0;
     return all;
+}
+
+struct weir_decision weir_decision_of_all(const struct weir_decision *decisions, size_t count,
+                                          int *binding)
+{
+    return decide(decisions, NULL, count, binding);
+}
+
+struct weir_decision decision_of_heard(const struct weir_decision *decisions, const bool *is_heard,
+                                       size_t count, int *binding)
+{
+    return decide(decisions, is_heard, count, binding);
 }

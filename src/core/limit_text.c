@@ -4,7 +4,7 @@
  *
  *     limit  = [kind SP] count "/" [whole] unit *(SP option)       month, year: of kind fixed
  *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
- *            | "waiting" "=" whole | "block" "=" ([whole] unit | "empty")
+ *            | "waiting" "=" whole | "block" "=" (whole unit | "empty")
  *            | "on_full" "=" ("refuse" | "allow")
  *     count  = digits ["." 1*6 digits]
  *

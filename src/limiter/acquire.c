@@ -91,7 +91,8 @@ static void acquire(struct weir_limiter *limiter, const struct weir_request *req
 void weir_limiter_acquire_all(struct weir_limiter *limiter, const struct weir_request *requests,
                               struct weir_decision *decisions, size_t count, uint64_t timeout_ns)
 {
-    if (timeout_ns == 0 || count == 0) {
+    bool is_shadow = count == 1 && requests->shadow; // of several the lines know it themselves
+    if (timeout_ns == 0 || count == 0 || is_shadow) {
         weir_limiter_decide(limiter, requests, decisions, count);
     } else if (limiter->lines != NULL && count <= WEIR_TOGETHER_MAX) {
         acquire(limiter, requests, decisions, count, timeout_ns);

@@ -3,11 +3,13 @@
  * The front door: rules know which buckets are theirs, the store does the rest. */
 #include "weir/limiter.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/bucket_math.h"
+#include "core/decision.h"
 #include "core/fail.h"
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
@@ -198,6 +200,36 @@ void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_requ
                             struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
     limiter->store->ops->decide(limiter->store, requests, decisions, count, clamp_now(now_ns));
+}
+
+/* What it comes to where its limit is only being tried. */
+static struct weir_decision passed(struct weir_decision decision)
+{
+    decision.verdict = WEIR_ALLOWED;
+    decision.retry_after_ns = -1;
+    decision.delay_ns = 0;
+    return decision;
+}
+
+struct weir_decision weir_decision_of_run(const struct weir_request *requests,
+                                          const struct weir_decision *decisions, size_t count,
+                                          int *binding)
+{
+    assert(count > 0 && count <= WEIR_TOGETHER_MAX);
+    bool is_heard[WEIR_TOGETHER_MAX];
+    struct weir_decision tried[WEIR_TOGETHER_MAX];
+    bool is_any_heard = false;
+    for (size_t i = 0; i < count; i++) {
+        is_heard[i] = !requests[i].shadow;
+        is_any_heard |= is_heard[i];
+    }
+    if (is_any_heard) {
+        return decision_of_heard(decisions, is_heard, count, binding);
+    }
+    for (size_t i = 0; i < count; i++) {
+        tried[i] = passed(decisions[i]);
+    }
+    return weir_decision_of_all(tried, count, binding);
 }
 
 static struct weir_decision decide_single(struct weir_limiter *limiter,

@@ -5,7 +5,7 @@
 #ifndef WEIR_LIMITER_LIMITER_STATE_H
 #define WEIR_LIMITER_LIMITER_STATE_H
 
-#include "limiter/lines.h"
+#include "limiter/lines/lines.h"
 #include "store/store.h"
 
 struct weir_limiter {

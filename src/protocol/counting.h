@@ -4,6 +4,7 @@
 #ifndef WEIR_PROTOCOL_COUNTING_H
 #define WEIR_PROTOCOL_COUNTING_H
 
+#include "core/decision.h"
 #include "protocol/engine.h"
 
 /* Counts a decision; `named` is NULL under a limit that was written out. */
@@ -30,27 +31,28 @@ static inline void pass_in_shadow(struct service *service, const struct named_li
     named_limit_pass(decision);
 }
 
-/* weir_decision_of_all() without those limits that are in shadow mode, unless all are; `binding` is an
- * index among all of them. Their decisions have passed before. */
+/* As weir_decision_of_run(), by names. The decisions of shadows have passed before. */
 static inline struct weir_decision decision_beside_shadows(const struct named_limit *const *named,
                                                            const struct weir_decision *decisions,
                                                            size_t count, int *binding)
 {
-    struct weir_decision seen[WEIR_TOGETHER_MAX];
-    int places[WEIR_TOGETHER_MAX];
-    size_t seen_count = 0;
+    bool is_heard[WEIR_TOGETHER_MAX];
+    bool is_any_heard = false;
     for (size_t i = 0; i < count; i++) {
-        if (named[i] == NULL || !named[i]->is_shadow) {
-            seen[seen_count] = decisions[i];
-            places[seen_count++] = (int)i;
-        }
+        is_heard[i] = named[i] == NULL || !named[i]->is_shadow;
+        is_any_heard |= is_heard[i];
     }
-    if (seen_count == 0 || seen_count == count) {
-        return weir_decision_of_all(decisions, count, binding);
-    }
-    struct weir_decision whole = weir_decision_of_all(seen, seen_count, binding);
-    *binding = *binding >= 0 ? places[*binding] : -1;
-    return whole;
+    return is_any_heard ? decision_of_heard(decisions, is_heard, count, binding)
+                        : weir_decision_of_all(decisions, count, binding);
+}
+
+/* Counts what a single limit says; a shadow passes. */
+static inline void count_alone(struct service *service, enum protocol protocol,
+                               enum weir_operation operation, const struct named_limit *named,
+                               struct weir_decision *decision)
+{
+    pass_in_shadow(service, named, operation, decision);
+    count_decision(service, protocol, named, decision->verdict);
 }
 
 /* Counts a take under several limits: with each that has a name, by what that one says; and once for

@@ -15,10 +15,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "limiter/names.h"
+#include "core/bytes.h"
+#include "limiter/names/names.h"
 #include "limiter/rule_cache.h"
 #include "protocol/buffer.h"
-#include "protocol/bytes.h"
 #include "weir/limiter.h"
 
 enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOL_COUNT };
@@ -88,9 +88,7 @@ struct service_ops {
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
     /* False while the server drains: /healthz then says so. */
     bool (*is_healthy)(struct service *service);
-    /* Why no take can wait under so many limits here, a sentence without its end; NULL where it can. */
-    const char *(*why_no_wait)(struct service *service, size_t count);
-    /* A take that waits up to `wait_ns` (1 or more) for its turn, where takes can wait; or a run of
+    /* A take that waits up to `wait_ns` (1 or more) for its turn; or a run of
      * `count` requests. False: the decisions, as many, are the answer. True: the connection stands in
      * line now; feed() then returns ENGINE_WAITING, having used the request, and the answer comes by
      * resume(). */

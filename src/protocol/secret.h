@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 /* True if `given` is the secret. The time depends on the length of `given` only, which whoever sent
  * it knows: neither on the secret's bytes nor on its length. */

@@ -10,8 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* After this much a worker's output buffer is given back to the allocator. */
-enum { OUTPUT_BYTES_KEPT = 1 << 20 };
+#include "server/stream.h"
 
 /* ---- lists: what each connection waits for ---- */
 
@@ -90,42 +89,6 @@ static bool connection_valid(const struct connection *connection)
 
 /* ---- the end ---- */
 
-static void count_buffers(struct worker *worker, size_t before, size_t after)
-{
-    /* Relaxed: a bound, see state.h. Wraps round to a subtraction. */
-    (void)atomic_fetch_add_explicit(&worker->server->buffers_bytes, (uint64_t)after - before,
-                                    memory_order_relaxed);
-}
-
-static void release_input(struct worker *worker, struct connection *connection)
-{
-    count_buffers(worker, connection->input_capacity, 0);
-    free(connection->input);
-    connection->input = NULL;
-    connection->input_len = connection->input_capacity = 0;
-    connection->is_unread = false;
-}
-
-static void release_output(struct worker *worker, struct connection *connection)
-{
-    count_buffers(worker, connection->output_len, 0);
-    free(connection->output);
-    connection->output = NULL;
-    connection->output_at = connection->output_len = 0;
-}
-
-/* Counts what the session holds now: nothing once it is closed. */
-static void count_held(struct worker *worker, struct connection *connection, bool is_closed)
-{
-    const struct engine_ops *engine = connection->engine;
-    size_t held_bytes =
-        is_closed || engine->held_bytes == NULL ? 0 : engine->held_bytes(connection->session);
-    if (held_bytes != connection->held_bytes) {
-        count_buffers(worker, connection->held_bytes, held_bytes);
-        connection->held_bytes = held_bytes;
-    }
-}
-
 static const char *reason_label(enum close_reason reason)
 {
     static const char *const labels[] = {
@@ -168,9 +131,9 @@ static void close_now(struct worker *worker, struct connection *connection,
     (void)close(connection->fd); // leaves the poller by itself
     connection->fd = -1;
     list_remove(worker, connection);
-    release_input(worker, connection);
-    release_output(worker, connection);
-    count_held(worker, connection, true);
+    stream_release_input(worker, connection);
+    stream_release_output(worker, connection);
+    stream_count_held(worker, connection, true);
     if (connection->has_address) {
         address_table_leave(worker->server->addresses, connection->address);
     }
@@ -193,7 +156,7 @@ static void finish(struct worker *worker, struct connection *connection)
         close_now(worker, connection, connection->reason);
         return;
     }
-    release_input(worker, connection);
+    stream_release_input(worker, connection);
     wait_for(worker, connection, WAIT_LINGER);
     run_again_later(worker, connection); // an edge may be gone already
 }
@@ -206,158 +169,6 @@ static void throw_input_away(struct worker *worker, struct connection *connectio
     } else if (count == 0 || errno != EAGAIN) {
         close_now(worker, connection, connection->reason);
     }
-}
-
-/* ---- sending ---- */
-
-/* Keeps what the socket did not take, behind what it had not taken before. */
-static bool keep_output(struct worker *worker, struct connection *connection, size_t sent)
-{
-    struct buffer *output = &worker->output;
-    size_t rest = output->length - sent;
-    size_t before = connection->output_len;
-    char *copy = realloc(connection->output, before + rest);
-    if (copy == NULL) {
-        return false;
-    }
-    memcpy(copy + before, output->at + sent, rest);
-    count_buffers(worker, before, before + rest);
-    connection->output = copy;
-    connection->output_len = before + rest;
-    return before > 0 // it is awaited already
-           || poller_await_writable(&worker->poller, connection->fd, &connection->source);
-}
-
-/* Sends the answers of this batch with one write. False if the connection had to be closed. */
-static bool send_answers(struct worker *worker, struct connection *connection)
-{
-    struct buffer *output = &worker->output;
-    if (output->length == 0) {
-        return true;
-    }
-    if (connection->output != NULL) { // while it waited, the socket was full
-        if (!keep_output(worker, connection, 0)) {
-            close_now(worker, connection, CLOSE_ERROR);
-            return false;
-        }
-        return true;
-    }
-    ssize_t sent = send(connection->fd, output->at, output->length, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN) {
-        close_now(worker, connection, CLOSE_ERROR);
-        return false;
-    }
-    size_t taken = sent > 0 ? (size_t)sent : 0;
-    counter_add(&worker->stats.sent_bytes, taken);
-    if (taken < output->length && !keep_output(worker, connection, taken)) {
-        close_now(worker, connection, CLOSE_ERROR);
-        return false;
-    }
-    return true;
-}
-
-/* The worker's buffer for the next batch. */
-static void reset_output(struct worker *worker)
-{
-    if (worker->output.capacity > OUTPUT_BYTES_KEPT || worker->output.failed) {
-        buffer_fini(&worker->output);
-    }
-    worker->output.length = 0;
-}
-
-/* Sends what waits. True if all of it is gone; otherwise the connection waits on or is closed. */
-static bool send_waiting(struct worker *worker, struct connection *connection)
-{
-    size_t rest = connection->output_len - connection->output_at;
-    ssize_t sent =
-        send(connection->fd, connection->output + connection->output_at, rest, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN) {
-        close_now(worker, connection, CLOSE_ERROR);
-        return false;
-    }
-    size_t taken = sent > 0 ? (size_t)sent : 0;
-    counter_add(&worker->stats.sent_bytes, taken);
-    connection->output_at += taken;
-    if (taken < rest) {
-        return false;
-    }
-    release_output(worker, connection);
-    if (!poller_await_readable(&worker->poller, connection->fd, &connection->source)) {
-        close_now(worker, connection, CLOSE_ERROR);
-        return false;
-    }
-    return true;
-}
-
-/* ---- receiving ---- */
-
-static bool grow_input(struct worker *worker, struct connection *connection, size_t needed)
-{
-    if (needed <= connection->input_capacity) {
-        return true;
-    }
-    size_t capacity = connection->input_capacity > 0 ? connection->input_capacity : 64;
-    while (capacity < needed) {
-        capacity *= 2;
-    }
-    char *input = realloc(connection->input, capacity);
-    if (input == NULL) {
-        return false;
-    }
-    count_buffers(worker, connection->input_capacity, capacity);
-    connection->input = input;
-    connection->input_capacity = capacity;
-    return true;
-}
-
-enum receive_result { RECEIVED, RECEIVED_NOTHING, RECEIVED_END, RECEIVE_FAILED };
-
-/* Reads once, behind what is already there of an incomplete request: a small beginning is copied
- * to the worker's buffer, so that many small requests are read at once; a large one is read on in
- * its own, so that it is not copied with every packet. */
-static enum receive_result receive(struct worker *worker, struct connection *connection,
-                                   struct bytes *input, bool *is_more)
-{
-    size_t before = connection->input_len;
-    size_t room = READ_BYTES;
-    char *at = worker->input;
-    if (before <= GATHER_BYTES) {
-        memcpy(at, connection->input != NULL ? connection->input : at, before);
-    } else {
-        if (!grow_input(worker, connection, before + GATHER_BYTES)) {
-            return RECEIVE_FAILED;
-        }
-        at = connection->input;
-        room = connection->input_capacity - before;
-    }
-    ssize_t count = recv(connection->fd, at + before, room, 0);
-    if (count <= 0) {
-        return count == 0 ? RECEIVED_END : errno == EAGAIN ? RECEIVED_NOTHING : RECEIVE_FAILED;
-    }
-    counter_add(&worker->stats.received_bytes, (uint64_t)count);
-    connection->active_ns = worker->now_ns;
-    *is_more = *is_more || (size_t)count == room;
-    *input = (struct bytes){at, before + (size_t)count};
-    return RECEIVED;
-}
-
-/* Keeps the input that the engine is not done with. */
-static bool keep_input(struct worker *worker, struct connection *connection, struct bytes rest)
-{
-    if (rest.length == 0) {
-        if (connection->input != NULL) {
-            release_input(worker, connection);
-        }
-        return true;
-    }
-    bool is_own =
-        rest.at >= connection->input && rest.at < connection->input + connection->input_capacity;
-    if (!is_own && !grow_input(worker, connection, rest.length)) {
-        return false;
-    }
-    memmove(connection->input, rest.at, rest.length);
-    connection->input_len = rest.length;
-    return true;
 }
 
 /* ---- one turn ---- */
@@ -397,6 +208,17 @@ static void settle(struct worker *worker, struct connection *connection, bool us
     }
 }
 
+/* It keeps bytes, and all connections together keep more than they may. */
+static bool is_beyond_bound(const struct worker *worker, const struct connection *connection)
+{
+    bool keeps =
+        connection->output != NULL || connection->input != NULL || connection->held_bytes > 0;
+    /* Relaxed: a bound, see state.h. */
+    return keeps
+           && atomic_load_explicit(&worker->server->buffers_bytes, memory_order_relaxed)
+                  > worker->server->options.buffers_bytes_max;
+}
+
 /* What an engine has left behind: its state, what it answers, and the input that it is not done with. */
 static void conclude(struct worker *worker, struct connection *connection, enum engine_state state,
                      struct bytes rest, bool used, bool is_more)
@@ -415,23 +237,17 @@ static void conclude(struct worker *worker, struct connection *connection, enum 
         close_now(worker, connection, CLOSE_OUTPUT_MAX);
     } else if (rest.length > ENGINE_INPUT_BYTES_MAX && !is_unread) {
         close_now(worker, connection, CLOSE_INPUT_MAX);
-    } else if (!keep_input(worker, connection, rest)) {
+    } else if (!stream_keep_input(worker, connection, rest)) {
         close_now(worker, connection, CLOSE_ERROR);
+    } else if (!stream_send(worker, connection)) {
+        close_now(worker, connection, CLOSE_ERROR);
+    } else if (is_beyond_bound(worker, connection)) {
+        close_now(worker, connection, CLOSE_BUFFERS_MAX);
     } else {
         connection->is_unread = is_unread && rest.length > 0;
-        if (send_answers(worker, connection)) {
-            /* Relaxed: a bound, see state.h. */
-            if ((connection->output != NULL || connection->input != NULL
-                 || connection->held_bytes > 0)
-                && atomic_load_explicit(&worker->server->buffers_bytes, memory_order_relaxed)
-                       > worker->server->options.buffers_bytes_max) {
-                close_now(worker, connection, CLOSE_BUFFERS_MAX);
-            } else {
-                settle(worker, connection, used, is_more);
-            }
-        }
+        settle(worker, connection, used, is_more);
     }
-    reset_output(worker);
+    stream_reset_output(worker);
 }
 
 static void renew_test_clock(struct worker *worker)
@@ -453,7 +269,7 @@ static void answer(struct worker *worker, struct connection *connection, struct 
                                                        &worker->output, &used);
     assert(used <= input.length);
     assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
-    count_held(worker, connection, false);
+    stream_count_held(worker, connection, false);
     struct bytes rest = {input.at + used, input.length - used};
     conclude(worker, connection, state, rest, used > 0, is_more);
 }
@@ -467,7 +283,7 @@ void connection_resume(struct worker *worker, struct connection *connection,
     enum engine_state state = connection->engine->resume(connection->session, &worker->service,
                                                          decisions, &worker->output);
     editions_lend(worker, worker->edition);
-    count_held(worker, connection, false);
+    stream_count_held(worker, connection, false);
     struct bytes rest = {connection->input, connection->input_len};
     connection->has_waited = true;
     conclude(worker, connection, state, rest, true, true); // what came meanwhile is unread, too
@@ -492,8 +308,14 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
         throw_input_away(worker, connection);
         return;
     }
-    if (connection->output != NULL && !send_waiting(worker, connection)) {
-        return;
+    if (connection->output != NULL) {
+        enum stream_result sent = stream_send_waiting(worker, connection);
+        if (sent == STREAM_FAILED) {
+            close_now(worker, connection, CLOSE_ERROR);
+        }
+        if (sent != STREAM_DONE) {
+            return;
+        }
     }
     if (connection->is_ending) {
         finish(worker, connection);
@@ -510,11 +332,11 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
         answer(worker, connection, input, true);
         return;
     }
-    switch (receive(worker, connection, &input, &is_more)) {
-    case RECEIVED: answer(worker, connection, input, is_more); break;
-    case RECEIVED_NOTHING: settle(worker, connection, false, false); break;
-    case RECEIVED_END: close_now(worker, connection, CLOSE_CLIENT); break;
-    case RECEIVE_FAILED: close_now(worker, connection, CLOSE_ERROR); break;
+    switch (stream_receive(worker, connection, &input, &is_more)) {
+    case STREAM_DONE: answer(worker, connection, input, is_more); break;
+    case STREAM_NOTHING: settle(worker, connection, false, false); break;
+    case STREAM_END: close_now(worker, connection, CLOSE_CLIENT); break;
+    case STREAM_FAILED: close_now(worker, connection, CLOSE_ERROR); break;
     }
 }
 

@@ -215,6 +215,11 @@ static void log_failure(struct server *server, const char *path, const struct co
     /* Relaxed: a statistic with one writer. */
     __atomic_store_n(&server->editions->failed_count, server->editions->failed_count + 1,
                      __ATOMIC_RELAXED);
+    if (error->line == 0) { // it is about the file, and no place in it
+        LOG(&server->log, LOG_ERROR, "reload_failed", log_text("file", path),
+            log_text("why", error->message), log_text("note", "all stays as it was"));
+        return;
+    }
     LOG(&server->log, LOG_ERROR, "reload_failed", log_text("file", path),
         log_number("line", error->line), log_number("column", error->column),
         log_text("why", error->message), log_text("note", "all stays as it was"));

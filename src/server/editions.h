@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "limiter/names.h"
+#include "limiter/names/names.h"
 #include "protocol/engine.h"
 
 struct edition;

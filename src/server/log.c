@@ -13,12 +13,12 @@
 #include "core/time_units.h"
 
 /* A line under construction. Always leaves room for the newline and the NUL. */
-struct line {
+struct log_line {
     char *at;
     size_t length;
 };
 
-static void append(struct line *line, const char *bytes, size_t count)
+static void append(struct log_line *line, const char *bytes, size_t count)
 {
     size_t room = LOG_LINE_BYTES_MAX - 2 - line->length;
     if (count > room) {
@@ -28,14 +28,14 @@ static void append(struct line *line, const char *bytes, size_t count)
     line->length += count;
 }
 
-static void append_text(struct line *line, const char *text)
+static void append_text(struct log_line *line, const char *text)
 {
     append(line, text, strlen(text));
 }
 
 /* A JSON string; text logs use it too where a bare word would be ambiguous. Every byte that is not
  * printable ASCII is escaped, so neither a terminal nor a parser can be led astray. */
-static void append_quoted(struct line *line, const char *text)
+static void append_quoted(struct log_line *line, const char *text)
 {
     append(line, "\"", 1);
     for (const char *at = text; *at != '\0'; at++) {
@@ -63,7 +63,7 @@ static bool is_bare_word(const char *text)
     return text[0] != '\0';
 }
 
-static void append_value(struct line *line, const struct log_field *field, bool json)
+static void append_value(struct log_line *line, const struct log_field *field, bool json)
 {
     if (field->text == NULL) {
         char number[24];
@@ -76,7 +76,7 @@ static void append_value(struct line *line, const struct log_field *field, bool 
     }
 }
 
-static void append_time(struct line *line, uint64_t wall_ns)
+static void append_time(struct log_line *line, uint64_t wall_ns)
 {
     struct tm parts;
     time_t wall_s = (time_t)(wall_ns / NS_PER_S);
@@ -92,7 +92,7 @@ size_t log_format(const struct log *log, char text[LOG_LINE_BYTES_MAX], uint64_t
                   enum log_level level, const char *event, const struct log_field *fields)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
-    struct line line = {.at = text};
+    struct log_line line = {.at = text};
     append_text(&line, log->json ? "{\"time\":\"" : "");
     append_time(&line, wall_ns);
     append_text(&line, log->json ? "\",\"level\":\"" : " ");

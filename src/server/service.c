@@ -24,13 +24,6 @@ static bool is_healthy(struct service *service)
     return !server_is_draining(worker_of(service)->server);
 }
 
-static const char *why_no_wait(struct service *service, size_t count)
-{
-    return lines_can_wait(service->limiter->lines, count)
-               ? NULL
-               : "nobody can wait under several limits here: this store is shared by processes";
-}
-
 static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,
                          uint64_t wait_ns, struct weir_decision *decisions)
 {
@@ -57,13 +50,11 @@ static bool advance_clock(struct service *service, uint64_t by_ns)
 const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
                                         .write_info = write_info,
                                         .is_healthy = is_healthy,
-                                        .why_no_wait = why_no_wait,
                                         .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
                                                    .is_healthy = is_healthy,
-                                                   .why_no_wait = why_no_wait,
                                                    .wait = wait_in_line,
                                                    .test_clock_set = set_clock,
                                                    .test_clock_advance = advance_clock};

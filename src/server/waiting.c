@@ -200,12 +200,22 @@ static void waiting_close(struct waiting *waiting)
     free(waiting);
 }
 
+/* Whether all limits let it in that may refuse. */
+static bool was_let_in(const struct waiting *waiting)
+{
+    bool was_let_in = true;
+    for (uint32_t i = 0; i < waiting->count; i++) {
+        bool is_shadow = (waiting->shadows >> i & 1) != 0;
+        was_let_in &= is_shadow || waiting->decisions[i].verdict == WEIR_ALLOWED;
+    }
+    return was_let_in;
+}
+
 static void bring(struct worker *worker, struct waiting *waiting)
 {
     struct connection *connection = waiting->connection;
     if (connection != NULL) { // it has not ended meanwhile
-        if (weir_decision_of_all(waiting->decisions, waiting->count, NULL).verdict
-            == WEIR_ALLOWED) {
+        if (was_let_in(waiting)) {
             histogram_record(worker->agenda.waits, worker->service.now_ns - waiting->joined_ns);
         }
         connection->waiting = NULL;
@@ -253,7 +263,10 @@ bool waiting_begin(struct worker *worker, struct connection *connection,
                                 .connection = connection,
                                 .edition = editions_hold(worker),
                                 .joined_ns = worker->service.now_ns,
-                                .count = count};
+                                .count = (uint32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        waiting->shadows |= (uint32_t)requests[i].shadow << i;
+    }
     lines_answer_failed(requests, count, waiting->decisions);
     if (!lines_join(lines_of(worker), &waiting->waiter, requests, count, wait_ns,
                     worker->service.now_ns, decisions)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connections that stand in line (limiter/lines.h): how the server keeps their time, and brings them
+ * Connections that stand in line (limiter/lines/lines.h): how the server keeps their time, and brings them
  * their answers.
  *
  * Each worker keeps the time of its own connections: a wheel of all instants at which one of them has to
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "limiter/lines.h"
+#include "limiter/lines/lines.h"
 #include "server/poller.h"
 #include "server/wheel.h"
 #include "sync/histogram.h"
@@ -37,7 +37,8 @@ struct waiting {
     struct edition *edition; // under which it came
     struct waiting *next_answered;
     uint64_t joined_ns;
-    size_t count;                     // how many limits it asked for together
+    uint32_t count;                   // how many limits it asked for together
+    uint32_t shadows;                 // which of them are only tried, a bit each
     struct weir_decision decisions[]; // until it is answered, those of a server that stops
 };
 

@@ -14,7 +14,7 @@
 
 struct store;
 
-/* Who keeps the lines in which people stand for the buckets of a store (limiter/lines.h). A bucket for
+/* Who keeps the lines in which people stand for the buckets of a store (limiter/lines/lines.h). A bucket for
  * which somebody waits is marked, so that nobody overtakes: whoever comes upon the mark asks here. */
 struct line_keeper {
     /* A request that may not pass by those who wait has met a marked bucket. Decides it; or returns
@@ -89,6 +89,13 @@ struct store_ops {
     void (*visit_events)(struct store *store, const struct weir_limit *limit, uint64_t id,
                          struct event_visitor *visitor, uint64_t now_ns);
 
+    /* Of a store that processes share. Whether the room in which those stand who wait is no longer the one
+     * that `waiting_room` leads to; while one holds its lock that does not change. And sees to it that this
+     * leads on to the next one: false if that is out of reach, and then nobody can be served. The memory of
+     * the one before stays. Under the keeper's own lock. */
+    bool (*waits_elsewhere)(const struct store *store);
+    bool (*follow_waiting)(struct store *store);
+
     void (*close)(struct store *store);
 };
 
@@ -106,7 +113,8 @@ struct waiting_room {
 /* First member of every store.
  *   waiting_room   NULL: this process has the buckets to itself
  *   waiting_bytes  how large it is, the beginning included
- *   waiting_epoch  how often the memory has outlived all who used it, and one
+ *   waiting_epoch  how often the memory has outlived all who used it, and one. All three change in
+ *                  follow_waiting() only
  *   utc_offset_ns  UTC minus the store's clock, modulo 2^64, for limits that go by the calendar; 0 where a
  *                  reading is UTC itself. Read and written relaxed: it changes only when a clock is set */
 struct store {

@@ -10,10 +10,12 @@
  *                     which understands that (a libgcc helper on aarch64)
  *   load              one aligned SSE load, which processors with AVX promise is atomic (Intel SDM
  *                     volume 3, 9.1.1; AMD APM volume 2, 7.3.2); elsewhere a compare-and-swap of
- *                     zero with zero, which writes but is always right */
+ *                     zero with zero, which writes but is always right
+ *   store             likewise one store; elsewhere a compare-and-swap with what is known to be there */
 #ifndef WEIR_SYNC_ATOMIC_H
 #define WEIR_SYNC_ATOMIC_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -130,6 +132,24 @@ static inline struct weir_bucket load_bucket(const struct weir_bucket *bucket)
     }
 #endif
     return load_bucket_by_cas(bucket);
+}
+
+/* Writes all 16 bytes at one instant, over `last`, which nobody but the caller may change meanwhile. Release.
+ * The bucket is 16-byte aligned. */
+static inline void store_bucket(struct weir_bucket *bucket, struct weir_bucket last,
+                                struct weir_bucket next)
+{
+#ifdef WEIR_X86_ASM
+    if (__builtin_expect(__builtin_cpu_supports("avx") != 0, 1)) {
+        /* As load_bucket(); and x86 keeps stores in order, behind all that was read before. */
+        __m128i bits = _mm_set_epi64x((int64_t)next.word, (int64_t)next.empty_at_ns);
+        __asm__ volatile("movdqa %1, %0" : "=m"(*(__m128i *)(void *)bucket) : "x"(bits) : "memory");
+        return;
+    }
+#endif
+    bool done = cas_bucket(bucket, last, next);
+    assert(done);
+    (void)done;
 }
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of limit side by side (row 36): takes that pass, over the same keys, of which there are few, so that
- * all is in the cache and nothing hides what a kind costs, or many.
+ * The kinds of limit side by side (rows 36 and 38): takes under the same numbers, over the same keys, of which
+ * there are few, so that all is in the cache and nothing hides what a kind costs, or many.
  *
- *     kinds [KEYS]     one call at a time, and batches of 32 */
+ *     kinds KEYS COUNT/PERIOD KIND...     one call at a time, and batches of 32
+ *
+ * And what the events of a window take of memory, so far apart. */
 #include "bench.h"
 #include "weir/weir.h"
 
-enum { BATCH = 32, ROUND_COUNT = 1 << 20, KEY_BYTES = 16 };
+enum { BATCH = 32, ROUND_COUNT = 1 << 20, KEY_BYTES = 16, KIND_COUNT_MAX = 6, EVENT_COUNT = 30000 };
 
 static const double DESIGN_LOAD = 0.8;
-static const char *const KINDS[] = {"bucket", "queue", "stepped", "fixed", "sliding"};
-enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+static const uint64_t EVENTS_BYTES = UINT64_C(1) << 28; // more than is used, which costs nothing
 
 struct key {
     uint64_t words[KEY_BYTES / sizeof(uint64_t)];
@@ -23,7 +24,7 @@ struct candidate {
     struct weir_rule rule;
 };
 
-static uint64_t key_count = 1000;
+static uint64_t key_count;
 
 static struct key key_of(uint64_t index)
 {
@@ -67,14 +68,13 @@ static double run_batch(struct candidate *candidate)
     return (double)(cpu_ns() - start) / ROUND_COUNT;
 }
 
-/* So slow and so roomy that every take passes, and that every bucket lives for the whole run. */
-static void open_candidate(struct candidate *candidate, const char *kind)
+static void open_candidate(struct candidate *candidate, const char *kind, const char *rate)
 {
     char text[64];
     uint64_t bytes = (uint64_t)((double)key_count / DESIGN_LOAD) * 32;
     bytes = bytes > 1 << 20 ? bytes : 1 << 20;
-    (void)snprintf(text, sizeof text, "%s 1000000/3650d", kind);
-    const struct weir_limiter_config config = {.memory_bytes = bytes};
+    (void)snprintf(text, sizeof text, "%s %s", kind, rate);
+    const struct weir_limiter_config config = {.memory_bytes = bytes, .events_bytes = EVENTS_BYTES};
     if (weir_limiter_open(&candidate->limiter, &config, NULL) != WEIR_OK
         || weir_rule_from_text(&candidate->rule, candidate->limiter, text, NULL) != WEIR_OK) {
         exit(1);
@@ -86,24 +86,58 @@ static void open_candidate(struct candidate *candidate, const char *kind)
     }
 }
 
+/* What an event takes of memory. The newest chunk, which is being filled, is the constant. */
+static double bytes_per_event(uint64_t gap_ns)
+{
+    const struct weir_limiter_config config = {.memory_bytes = WEIR_MEMORY_BYTES_MIN,
+                                               .events_bytes = 16 * EVENT_COUNT,
+                                               .caller_clock = true};
+    struct candidate candidate;
+    struct weir_limiter_stats before, after;
+    if (weir_limiter_open(&candidate.limiter, &config, NULL) != WEIR_OK
+        || weir_rule_from_text(&candidate.rule, candidate.limiter, "window 30001/36525d", NULL)
+               != WEIR_OK) {
+        exit(1);
+    }
+    (void)weir_limiter_take_at(candidate.limiter, &candidate.rule, "k", 1, WEIR_UNIT, 0);
+    weir_limiter_stats(candidate.limiter, &before);
+    for (uint64_t i = 1; i <= EVENT_COUNT; i++) {
+        (void)weir_limiter_take_at(candidate.limiter, &candidate.rule, "k", 1, WEIR_UNIT,
+                                   i * gap_ns);
+    }
+    weir_limiter_stats(candidate.limiter, &after);
+    weir_limiter_close(candidate.limiter);
+    return (double)(after.events_used_bytes - before.events_used_bytes) / EVENT_COUNT;
+}
+
 int main(int argc, char **argv)
 {
-    struct candidate candidates[KIND_COUNT];
+    struct candidate candidates[KIND_COUNT_MAX];
     char name[32];
-    key_count = argc > 1 ? strtoull(argv[1], NULL, 10) : key_count;
-    for (int i = 0; i < KIND_COUNT; i++) {
-        open_candidate(&candidates[i], KINDS[i]);
+    if (argc < 4 || argc > 3 + KIND_COUNT_MAX) {
+        return 2;
     }
+    key_count = strtoull(argv[1], NULL, 10);
+    int kind_count = argc - 3;
+    const char *const *kinds = (const char *const *)argv + 3;
+    for (int i = 0; i < kind_count; i++) {
+        open_candidate(&candidates[i], kinds[i], argv[2]);
+    }
+    double day_bytes = bytes_per_event(UINT64_C(86400000000000));
+    double second_bytes = bytes_per_event(UINT64_C(1000000000));
     while (next_round()) {
-        for (int i = 0; i < KIND_COUNT; i++) {
-            (void)snprintf(name, sizeof name, "%s_single", KINDS[i]);
+        for (int i = 0; i < kind_count; i++) {
+            (void)snprintf(name, sizeof name, "%s_single", kinds[i]);
             print_figure(name, run_single(&candidates[i]));
-            (void)snprintf(name, sizeof name, "%s_batch", KINDS[i]);
+            (void)snprintf(name, sizeof name, "%s_batch", kinds[i]);
             print_figure(name, run_batch(&candidates[i]));
         }
+        print_figure("event_day", day_bytes);
+        print_figure("event_second", second_bytes);
+        print_figure("event_most", 8);
         print_figure("end", 0);
     }
-    for (int i = 0; i < KIND_COUNT; i++) {
+    for (int i = 0; i < kind_count; i++) {
         weir_limiter_close(candidates[i].limiter);
     }
     return 0;

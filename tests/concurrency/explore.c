@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Walks through every interleaving of a few operations in the real src/store/table/table.c.
+ * Walks through every interleaving of a few operations in the real table (src/store/table/).
  *
  *     explore [FAMILY] [EVERY]     EVERY 0: all scripts of it; 1: its ordinary share; n: an n-th of that
  *
@@ -37,6 +37,9 @@ static struct world saved[DEPTH_MAX];
 static int path[DEPTH_MAX];
 static int depth;
 static jmp_buf given_up;
+
+static struct weir_decision answered[TOGETHER_MAX]; // by the latest operation that has
+static int answered_count;
 
 static uint64_t script_count, state_count, step_count;
 static bool moves;    // the script moves buckets to another table
@@ -90,8 +93,8 @@ void mapping_close(struct mapping *mapping)
 
 static void print_operation(const struct operation *operation)
 {
-    static const char *const NAMES[] = {"take",  "can_take", "fill",        "refund",
-                                        "show",  "reset",    "join",        "serve",
+    static const char *const NAMES[] = {"take",  "can_take", "fill",        "refund", "show",
+                                        "reset", "block",    "unblock",     "join",   "serve",
                                         "leave", "move",     "move in vain"};
     printf(" %s(", NAMES[operation->kind]);
     for (int i = 0; i <= operation->more_count; i++) {
@@ -118,9 +121,15 @@ static void print_script(void)
     for (int i = 0; i < depth; i++) {
         printf("%d", path[i]);
     }
-    printf("%d\n", running);
+    printf("%d\n  answered last:", running);
+    for (int i = 0; i < answered_count; i++) {
+        printf(" %s, remaining %" PRIu64 ", retry %" PRId64 ", reset %" PRId64 ";",
+               weir_verdict_word(answered[i].verdict), answered[i].remaining,
+               answered[i].retry_after_ns, answered[i].reset_after_ns);
+    }
+    printf("\n");
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        const struct table_line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
         struct weir_bucket state = line->states[i % TABLE_LINE_SLOTS];
         printf("  slot %d: tag %" PRIx64 ", empty at %" PRIu64 ", word %" PRIx64 "\n", i,
                line->tags[i % TABLE_LINE_SLOTS], state.empty_at_ns, state.word);
@@ -129,10 +138,14 @@ static void print_script(void)
         printf("  reused at %" PRIu64 "\n", world.shared.stripes[i].reused_at_ns);
     }
     for (int i = 0; i < world.guess_count; i++) {
-        const struct weir_bucket *buckets = world.guesses[i].buckets;
-        printf("  guess: A %" PRIu64 ", B %" PRIu64 ", C %" PRIu64 ", early %" PRIx64 "\n",
-               buckets[0].empty_at_ns, buckets[1].empty_at_ns, buckets[2].empty_at_ns,
-               world.guesses[i].is_early);
+        printf("  guess:");
+        for (int key = 0; key < KEYS; key++) {
+            const struct known *known = &world.guesses[i].keys[key];
+            bool is_flagged = (known->bucket.word & BUCKET_BLOCKED) != 0;
+            printf(" %c %" PRIu64 " %s %" PRIu64 ",", 'A' + key, known->bucket.empty_at_ns,
+                   is_flagged ? "blocked until" : "not blocked", known->block_ns);
+        }
+        printf(" early %" PRIx64 "\n", world.guesses[i].is_early);
     }
 }
 
@@ -151,7 +164,7 @@ static void decide(const struct operation *operation, struct weir_decision *deci
         move_do(operation, decision);
         return;
     }
-    if (operation->kind > WEIR_RESET) {
+    if (operation->kind >= LINE_JOIN) {
         lines_do(operation, decision);
         return;
     }
@@ -162,6 +175,7 @@ static void decide(const struct operation *operation, struct weir_decision *deci
         .cost_micro = operation->cost * WEIR_UNIT,
         .operation = (enum weir_operation)operation->kind,
         .detail = detail,
+        .block_ns = operation->cost,
     };
     table.store.ops->decide(&table.store, &request, decision, 1, operation->now_ns);
 }
@@ -191,7 +205,7 @@ static void decide_together(const struct operation *operation, struct weir_decis
 /* Decides, and says what was answered. */
 static uint64_t run_operation(const struct operation *operation)
 {
-    struct weir_decision decisions[TOGETHER_MAX];
+    struct weir_decision decisions[TOGETHER_MAX] = {0};
     struct weir_detail detail = {0};
     uint64_t answer;
     if (operation->more_count > 0) {
@@ -204,6 +218,8 @@ static uint64_t run_operation(const struct operation *operation)
     for (int i = 0; i <= operation->more_count; i++) {
         world.shared.failed_count += decisions[i].verdict == WEIR_FAILED;
     }
+    memcpy(answered, decisions, sizeof answered);
+    answered_count = operation->more_count + 1;
     return answer;
 }
 
@@ -356,9 +372,10 @@ static void check_end(void)
     if (!is_quiet() || world.shared.lines_mutex.holder != 0 || !move_has_free_locks()) {
         explore_violation("the lock is held at the end");
     }
-    if (world.shared.stripes[0].full_count + world.shared.stripes[1].full_count
-            + world.shared.later.stripe.full_count
-        != world.shared.failed_count) {
+    uint64_t full_count = world.shared.stripes[0].full_count + world.shared.stripes[1].full_count
+                          + world.shared.later.stripe.full_count;
+    uint64_t without_room = full_count - world.shared.failed_count; // refusals that block nobody
+    if (without_room != 0 && model_rule.limit.block_ns == 0) {
         explore_violation("answers by on_full, and their count, differ");
     }
     model_finish();

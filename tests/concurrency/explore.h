@@ -8,6 +8,7 @@
  *   explore_lines.c    the keeper of lines: who waits for a bucket, and what happens to them
  *   explore_move.c     all buckets go to another table, or not
  *   explore_model.c    what is right: the specification, followed along each schedule
+ *   explore_acts.c     what one operation may come to, by the specification
  *   explore_scripts.c  which operations are run against each other */
 #ifndef WEIR_TESTS_EXPLORE_H
 #define WEIR_TESTS_EXPLORE_H
@@ -34,7 +35,7 @@ enum {
 };
 
 /* What the keeper of lines does: somebody joins one, or is served, or leaves. */
-enum { LINE_JOIN = WEIR_RESET + 1, LINE_SERVE, LINE_LEAVE };
+enum { LINE_JOIN = WEIR_UNBLOCK + 1, LINE_SERVE, LINE_LEAVE };
 
 /* What the mover does: it carries all buckets to another table, or gives up when it has carried them. */
 enum { MOVE_ALL = LINE_LEAVE + 1, MOVE_IN_VAIN };
@@ -43,7 +44,7 @@ enum { MOVE_ALL = LINE_LEAVE + 1, MOVE_IN_VAIN };
 struct operation {
     int kind;        // enum weir_operation, or one of the keeper's
     int key;         // 0 .. KEYS - 1
-    uint64_t cost;   // in units
+    uint64_t cost;   // in units; of a block, for how many nanoseconds
     uint64_t now_ns; // its own reading of the clock
     int more_count;  // keys that are asked together with it
     struct {
@@ -56,6 +57,7 @@ struct operation {
 struct script {
     uint64_t line_count; // 1 or 2
     uint64_t stripe_count;
+    const char *limit;
     bool is_whole;   // its limit has no fractions: its takes are usual ones
     int setup_count; // done one after the other, before the threads start
     int thread_count;
@@ -86,7 +88,7 @@ struct ghost {
 /* Where the buckets go.
  *   has_moved  1: everybody goes on there */
 struct later {
-    struct line lines[LINES_MAX];
+    struct table_line lines[LINES_MAX];
     struct stripe stripe;
     struct mutex moving_mutex;
     uint64_t has_moved;
@@ -94,7 +96,7 @@ struct later {
 
 /* The memory that threads share. */
 struct shared {
-    struct line lines[LINES_MAX];
+    struct table_line lines[LINES_MAX];
     struct stripe stripes[STRIPES_MAX];
     struct ghost ghosts[SLOTS_MAX];
     struct mutex lines_mutex;
@@ -103,13 +105,21 @@ struct shared {
     struct later later;      // last: looked at only where a script moves anything
 };
 
+/* What is known of a key.
+ *   bucket    where its bucket stands, by the pure core; with the flags of the line and of the block
+ *   block_ns  the end of its latest block: with the flag it runs until then */
+struct known {
+    struct weir_bucket bucket;
+    uint64_t block_ns;
+};
+
 /* One way in which the operations so far may have taken effect, one after the other.
- *   buckets   where each key's bucket stands, by the pure core
+ *   keys      what that has come to
  *   is_early  threads whose present operation took effect although it has not answered yet
  *   answers   and what it must then answer
  *   late_ns   provided that an operation with this reading has begun by then; 0: none */
 struct guess {
-    struct weir_bucket buckets[KEYS];
+    struct known keys[KEYS];
     uint64_t answers[THREADS_MAX];
     uint64_t late_ns[THREADS_MAX];
     uint64_t is_early;
@@ -163,12 +173,36 @@ static inline uint64_t digest_mix(uint64_t digest, uint64_t value)
 uint64_t digest_answer(const struct operation *operation, const struct weir_decision *decision,
                        const struct weir_detail *detail);
 uint64_t digest_together(const struct operation *operation, const struct weir_decision *decisions);
+enum {
+    DIGEST_BEHIND_A_LINE = 7
+}; // of several keys, by somebody who stands in line for one of them
 int key_of(const struct operation *operation, int i); // of those that are asked together
 uint64_t cost_of(const struct operation *operation, int i);
 extern struct weir_rule model_rule;
+bool model_is_begun(uint64_t reading_ns);                // by some operation that has begun
+int model_readings(uint64_t *readings, bool only_begun); // all of them, READINGS_MAX at most
 void model_start(void);
 void model_respond(int thread, uint64_t answer); // the thread's operation has answered
 void model_finish(void);                         // all have: the table agrees with some guess
+
+/* explore_acts.c. One way in which an operation may take effect: on its key, or on all of its keys.
+ *   late_ns  the latest reading of another operation that it ran into; 0: none */
+enum { READINGS_MAX = SETUP_MAX + THREADS_MAX * OPERATIONS_MAX + 1, CHOICES_MAX = 512 };
+
+struct choice {
+    struct known keys[TOGETHER_MAX];
+    uint64_t answer;
+    uint64_t late_ns;
+};
+
+struct choices {
+    int count;
+    struct choice at[CHOICES_MAX];
+};
+
+/* All ways after what a guess holds. `is_early`: other operations may begin before this one answers. */
+void acts_choose(struct choices *choices, const struct guess *guess,
+                 const struct operation *operation, bool is_early);
 
 /* explore_scripts.c */
 /* Runs the scripts of a family ("all": of all) until one is broken. `every` thins the selection: 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The keeper of lines, as small as can be: at most one stands in line for a key, and what it does with the
- * table is what limiter/lines.c does. Its lock is a step like any other; what it guards needs none. */
+ * table is what limiter/lines/lines.c does. Its lock is a step like any other; what it guards needs none. */
 #include "core/kinds.h"
 #include "explore.h"
 #include "sync/atomic.h"
@@ -32,13 +32,15 @@ static void answer(struct weir_decision *decision, struct outcome outcome, uint6
     }
 }
 
+/* NULL of a block, for which nobody stands. */
 static uint64_t *standing_of(uint64_t hash)
 {
-    int key = 0;
-    while (hash_of_key(key) != hash) {
-        key++;
+    for (int key = 0; key < KEYS; key++) {
+        if (hash_of_key(key) == hash) {
+            return &world.shared.standing[key];
+        }
     }
-    return &world.shared.standing[key];
+    return NULL;
 }
 
 /* Somebody who does not stand in line has met the mark. */
@@ -116,10 +118,11 @@ void lines_do(const struct operation *operation, struct weir_decision *decision)
 void lines_check_quiet(void)
 {
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        const struct table_line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
         uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
         bool is_marked = (line->states[i % TABLE_LINE_SLOTS].word & BUCKET_LINE) != 0;
-        if (tag == 0 ? is_marked : is_marked != (*standing_of(tag) != 0)) {
+        const uint64_t *standing = tag != 0 ? standing_of(tag) : NULL;
+        if (is_marked != (standing != NULL && *standing != 0)) {
             explore_violation("a mark without anybody in line, or the other way round");
         }
     }

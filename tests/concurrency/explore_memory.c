@@ -85,7 +85,7 @@ static bool is_within(const void *at, const void *start, size_t size)
 }
 
 /* The i-th line of both tables. */
-static const struct line *line_of(int i)
+static const struct table_line *line_of(int i)
 {
     return i < LINES_MAX ? &world.shared.lines[i] : &world.shared.later.lines[i - LINES_MAX];
 }
@@ -95,7 +95,7 @@ static const struct line *line_of(int i)
 static int guard_of(const void *at)
 {
     for (int i = 0; i < 2 * LINES_MAX; i++) {
-        const struct line *line = line_of(i);
+        const struct table_line *line = line_of(i);
         if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced) {
             return stripe_of_line(i);
         }
@@ -144,14 +144,15 @@ static bool is_statistic(const void *at)
     return is_one;
 }
 
-/* Whether a tag is of a key that the thread's operation asks for. */
+/* Whether a tag is of a key that the thread's operation asks for, or of its block. */
 static bool is_own(uint64_t tag)
 {
     const struct operation *operation =
         &script->operations[running][world.fibers[running].done_count];
     bool own = false;
     for (int i = 0; i <= operation->more_count; i++) {
-        own = own || tag == hash_of_key(key_of(operation, i));
+        uint64_t hash = hash_of_key(key_of(operation, i));
+        own = own || tag == hash || tag == table_block_of(hash);
     }
     return own;
 }
@@ -212,7 +213,7 @@ static uint64_t load(const uint64_t *word)
 static void check_publish(const uint64_t *tag)
 {
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
+        const struct table_line *line = &world.shared.lines[i / TABLE_LINE_SLOTS];
         struct ghost *ghost = &world.shared.ghosts[i];
         uint64_t since_ns = line->states[i % TABLE_LINE_SLOTS].empty_at_ns;
         if (tag != &line->tags[i % TABLE_LINE_SLOTS]) {
@@ -276,7 +277,7 @@ bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next)
     return seen->high != 0;
 }
 
-/* The invariants that the contract of table.c rests on, when a state changes. */
+/* The invariants that the contract of slots.c rests on, when a state changes. */
 static void check_swap(const struct weir_bucket *state, struct weir_bucket before,
                        struct weir_bucket after)
 {
@@ -296,6 +297,9 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
     if (((before.word ^ after.word) & BUCKET_LINE) != 0 && !holds_lines()) {
         explore_violation("a mark changed by somebody who keeps no lines");
     }
+    if (((before.word ^ after.word) & BUCKET_BLOCKED) != 0 && !holds) {
+        explore_violation("the flag of a block changed without the lock");
+    }
     if (((before.word | after.word) & BUCKET_MARKED) != 0 && !holds) {
         explore_violation("a state changed that ought to stand still");
     }
@@ -310,6 +314,12 @@ static void check_swap(const struct weir_bucket *state, struct weir_bucket befor
     }
     if (after.empty_at_ns > ghost->highest_ns) {
         ghost->highest_ns = after.empty_at_ns;
+    }
+    if (((before.word | after.word) & BUCKET_IS_BLOCK) != 0) {
+        if (!holds) {
+            explore_violation("a block changed without the lock");
+        }
+        ghost->highest_ns = after.empty_at_ns; // so nobody else remembers a higher one
     }
 }
 
@@ -363,10 +373,10 @@ void mutex_unlock(struct mutex *mutex)
     }
 }
 
-static void check_quiet(const struct line lines[LINES_MAX])
+static void check_quiet(const struct table_line lines[LINES_MAX])
 {
     for (int i = 0; i < SLOTS_MAX; i++) {
-        const struct line *line = &lines[i / TABLE_LINE_SLOTS];
+        const struct table_line *line = &lines[i / TABLE_LINE_SLOTS];
         uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
         uint64_t word = line->states[i % TABLE_LINE_SLOTS].word;
         if (tag != 0 && (word & BUCKET_OWNER_MASK) != table_owner_of(tag)) {

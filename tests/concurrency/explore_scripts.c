@@ -5,8 +5,7 @@
  * threads, which does not matter. Keys A and C have equal owner bits, B has others. In two lines A
  * and C are at home in the first, B in the second, and each probes both.
  *
- * The limit is 3/10ns capacity=6: a unit is 3 1/3 ns, a full bucket drains in 20 ns. In whole families,
- * where takes are usual ones, it is 1/10ns capacity=2. */
+ * The limit of most is 3/10ns capacity=6: a unit is 3 1/3 ns, a full bucket drains in 20 ns. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,11 @@
 
 enum { A, B, C };
 enum { LETTERS_MAX = 8 };
+
+/* The limits. */
+#define FRACTIONS "3/10ns capacity=6"
+#define BLOCKING  "3/10ns capacity=6 block=9ns"
+#define WHOLE     "1/10ns capacity=2" // its takes are usual ones
 
 /* clang-format off */
 #define DO(what, which, much, now) {.kind = what, .key = which, .cost = much, .now_ns = now}
@@ -27,6 +31,8 @@ enum { LETTERS_MAX = 8 };
 #define JOIN(key, cost, now)     DO(LINE_JOIN, key, cost, now)
 #define SERVE(key, cost, now)    DO(LINE_SERVE, key, cost, now)
 #define LEAVE(key, cost, now)    DO(LINE_LEAVE, key, cost, now)
+#define BLOCK(key, lasts, now)   DO(WEIR_BLOCK, key, lasts, now)
+#define UNBLOCK(key, now)        DO(WEIR_UNBLOCK, key, 0, now)
 #define MOVE(now)                DO(MOVE_ALL, A, 0, now)
 #define IN_VAIN(now)             DO(MOVE_IN_VAIN, A, 0, now)
 
@@ -51,7 +57,7 @@ struct family {
     int letter_count;
     struct operation setup[SETUP_MAX];
     struct operation letters[LETTERS_MAX];
-    bool is_whole;
+    const char *limit;
 };
 
 /* clang-format off */
@@ -117,41 +123,71 @@ struct family {
 #define BEHIND_SETUP   2, 7, {TAKE(A, 6, 100), TAKE(B, 1, 100)}
 #define BEHIND_LETTERS {BOTH(A, 1, B, 1, 107), BOTH(B, 1, A, 1, 107), JOIN(A, 4, 103), SERVE(A, 4, 114), LEAVE(A, 1, 105), JOIN(B, 6, 104), TAKE(A, 1, 107)}
 
+/* A is locked out, for longer or shorter, and let in, beside all that may be asked of it. */
+#define LOCK_SETUP   1, 8, {TAKE(A, 2, 100)}
+#define LOCK_LETTERS {BLOCK(A, 10, 102), TAKE(A, 2, 104), BLOCK(A, 20, 101), UNBLOCK(A, 105), FILL(A, 3, 108), TAKE(A, 1, 113), REFUND(A, 2, 103), SHOW(A, 122)}
+
+/* Others want the slot of its bucket, which drains at 106 2/3, or of its block. */
+#define LET_SETUP   1, 6, {TAKE(A, 2, 100)}
+#define LET_LETTERS {BLOCK(A, 6, 102), TAKE(A, 2, 107), TAKE(B, 4, 110), UNBLOCK(A, 104), TAKE(C, 4, 109), BLOCK(B, 5, 107)}
+
+/* A refusal blocks, and so does what fills up. */
+#define OUT_SETUP   1, 7, {TAKE(A, 4, 100)}
+#define OUT_LETTERS {TAKE(A, 4, 101), TAKE(A, 2, 101), FILL(A, 3, 103), UNBLOCK(A, 104), TAKE(A, 1, 109), REFUND(A, 3, 102), BLOCK(A, 4, 105)}
+
+/* The same under several limits: of each that refused the key is blocked, and one that is blocked is enough. */
+#define RUN_SETUP   2, 7, {TAKE(A, 4, 100), TAKE(B, 2, 100)}
+#define RUN_LETTERS {BOTH(A, 4, B, 1, 101), TAKE(A, 2, 101), BOTH(B, 1, A, 1, 104), BOTH(B, 5, A, 4, 102), TAKE(B, 2, 103), UNBLOCK(A, 105), CAN_BOTH(A, 1, B, 1, 112)}
+
+/* Blocks move with their buckets. */
+#define SWAP_SETUP   1, 6, {TAKE(A, 2, 100)}
+#define SWAP_LETTERS {MOVE(103), BLOCK(A, 10, 102), TAKE(A, 2, 104), UNBLOCK(A, 105), IN_VAIN(101), TAKE(A, 1, 113)}
+
 static const struct family FAMILIES[] = {
-    {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, false},
-    {"reuse-2x3", 1, 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS, false},
-    {"chain-2x3", 1, 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS, false},
-    {"return-2x3", 1, 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS, false},
-    {"line-2x3", 1, 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS, false},
-    {"mark-2x3", 1, 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS, false},
-    {"mark-2x3", 2, 2, 1, 2, 3, 101, MARK_SETUP, MARK_LETTERS, false},
-    {"move-2x3", 1, 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS, false},
-    {"move-2x3", 2, 1, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS, false},
-    {"carry-2x3", 1, 2, 1, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS, false},
-    {"move-3x2", 1, 1, 1, 3, 2, 8999, MOVE_SETUP, MOVE_LETTERS, false},
-    {"line-3x2", 1, 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS, false},
-    {"pair-2x3", 1, 2, 1, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS, false},
-    {"pair-2x3", 2, 1, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, false},
-    {"wide-2x3", 2, 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, false},
-    {"key-3x2", 1, 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS, false},
-    {"steady-3x2", 1, 1, 1, 3, 2, 19, STEADY_SETUP, STEADY_LETTERS, false},
-    {"turns-3x2", 1, 1, 1, 3, 2, 7, TURNS_SETUP, TURNS_LETTERS, false},
-    {"reuse-3x2", 1, 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS, false},
-    {"pair-3x2", 1, 2, 1, 3, 2, 499, TRIO_SETUP, TRIO_LETTERS, false},
-    {"pair-3x2", 2, 1, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS, false},
-    {"both-2x2", 1, 2, 2, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, false},
-    {"both-2x2", 2, 1, 1, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, false},
-    {"both-3x1", 1, 2, 2, 3, 1, 2, BOTH_SETUP, BOTH_LETTERS, false},
-    {"back-2x3", 1, 2, 2, 2, 3, 17, BACK_SETUP, BACK_LETTERS, false},
-    {"fresh-2x2", 1, 2, 2, 2, 2, 5, FRESH_SETUP, FRESH_LETTERS, false},
-    {"fresh-2x2", 2, 1, 1, 2, 2, 17, FRESH_SETUP, FRESH_LETTERS, false},
-    {"fresh-2x2", 2, 2, 2, 2, 2, 11, FRESH_SETUP, FRESH_LETTERS, false},
-    {"triple-2x2", 2, 2, 2, 2, 2, 7, TRIPLE_SETUP, TRIPLE_LETTERS, false},
-    {"behind-2x2", 1, 2, 2, 2, 2, 2, BEHIND_SETUP, BEHIND_LETTERS, false},
-    {"behind-3x1", 2, 2, 2, 3, 1, 1, BEHIND_SETUP, BEHIND_LETTERS, false},
-    {"whole-2x2", 1, 2, 2, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
-    {"whole-2x2", 2, 1, 1, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
-    {"whole-3x1", 1, 2, 2, 3, 1, 7, WHOLE_SETUP, WHOLE_LETTERS, true},
+    {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, FRACTIONS},
+    {"reuse-2x3", 1, 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS, FRACTIONS},
+    {"chain-2x3", 1, 1, 1, 2, 3, 5, CHAIN_SETUP, CHAIN_LETTERS, FRACTIONS},
+    {"return-2x3", 1, 1, 1, 2, 3, 3, RETURN_SETUP, RETURN_LETTERS, FRACTIONS},
+    {"line-2x3", 1, 1, 1, 2, 3, 31, LINE_SETUP, LINE_LETTERS, FRACTIONS},
+    {"mark-2x3", 1, 1, 1, 2, 3, 61, MARK_SETUP, MARK_LETTERS, FRACTIONS},
+    {"mark-2x3", 2, 2, 1, 2, 3, 101, MARK_SETUP, MARK_LETTERS, FRACTIONS},
+    {"move-2x3", 1, 1, 1, 2, 3, 61, MOVE_SETUP, MOVE_LETTERS, FRACTIONS},
+    {"move-2x3", 2, 1, 1, 2, 3, 101, MOVE_SETUP, MOVE_LETTERS, FRACTIONS},
+    {"carry-2x3", 1, 2, 1, 2, 3, 31, CARRY_SETUP, CARRY_LETTERS, FRACTIONS},
+    {"move-3x2", 1, 1, 1, 3, 2, 8999, MOVE_SETUP, MOVE_LETTERS, FRACTIONS},
+    {"line-3x2", 1, 1, 1, 3, 2, 499, LINE_SETUP, LINE_LETTERS, FRACTIONS},
+    {"pair-2x3", 1, 2, 1, 2, 3, 101, PAIR_SETUP, PAIR_LETTERS, FRACTIONS},
+    {"pair-2x3", 2, 1, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, FRACTIONS},
+    {"wide-2x3", 2, 2, 1, 2, 3, 61, PAIR_SETUP, PAIR_LETTERS, FRACTIONS},
+    {"key-3x2", 1, 1, 1, 3, 2, 397, KEY_SETUP, KEY_LETTERS, FRACTIONS},
+    {"steady-3x2", 1, 1, 1, 3, 2, 19, STEADY_SETUP, STEADY_LETTERS, FRACTIONS},
+    {"turns-3x2", 1, 1, 1, 3, 2, 7, TURNS_SETUP, TURNS_LETTERS, FRACTIONS},
+    {"reuse-3x2", 1, 1, 1, 3, 2, 131, CHAIN_SETUP, CHAIN_LETTERS, FRACTIONS},
+    {"pair-3x2", 1, 2, 1, 3, 2, 499, TRIO_SETUP, TRIO_LETTERS, FRACTIONS},
+    {"pair-3x2", 2, 1, 1, 3, 2, 397, TRIO_SETUP, TRIO_LETTERS, FRACTIONS},
+    {"both-2x2", 1, 2, 2, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, FRACTIONS},
+    {"both-2x2", 2, 1, 1, 2, 2, 7, BOTH_SETUP, BOTH_LETTERS, FRACTIONS},
+    {"both-3x1", 1, 2, 2, 3, 1, 2, BOTH_SETUP, BOTH_LETTERS, FRACTIONS},
+    {"back-2x3", 1, 2, 2, 2, 3, 17, BACK_SETUP, BACK_LETTERS, FRACTIONS},
+    {"fresh-2x2", 1, 2, 2, 2, 2, 5, FRESH_SETUP, FRESH_LETTERS, FRACTIONS},
+    {"fresh-2x2", 2, 1, 1, 2, 2, 17, FRESH_SETUP, FRESH_LETTERS, FRACTIONS},
+    {"fresh-2x2", 2, 2, 2, 2, 2, 11, FRESH_SETUP, FRESH_LETTERS, FRACTIONS},
+    {"triple-2x2", 2, 2, 2, 2, 2, 7, TRIPLE_SETUP, TRIPLE_LETTERS, FRACTIONS},
+    {"behind-2x2", 1, 2, 2, 2, 2, 2, BEHIND_SETUP, BEHIND_LETTERS, FRACTIONS},
+    {"behind-3x1", 2, 2, 2, 3, 1, 1, BEHIND_SETUP, BEHIND_LETTERS, FRACTIONS},
+    {"whole-2x2", 1, 2, 2, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, WHOLE},
+    {"whole-2x2", 2, 1, 1, 2, 2, 7, WHOLE_SETUP, WHOLE_LETTERS, WHOLE},
+    {"whole-3x1", 1, 2, 2, 3, 1, 7, WHOLE_SETUP, WHOLE_LETTERS, WHOLE},
+    {"lock-2x2", 2, 1, 1, 2, 2, 31, LOCK_SETUP, LOCK_LETTERS, FRACTIONS},
+    {"lock-3x1", 2, 1, 1, 3, 1, 7, LOCK_SETUP, LOCK_LETTERS, FRACTIONS},
+    {"let-2x2", 1, 2, 1, 2, 2, 11, LET_SETUP, LET_LETTERS, FRACTIONS},
+    {"let-2x2", 2, 2, 1, 2, 2, 11, LET_SETUP, LET_LETTERS, FRACTIONS},
+    {"out-2x2", 2, 1, 1, 2, 2, 31, OUT_SETUP, OUT_LETTERS, BLOCKING},
+    {"out-2x2", 1, 2, 1, 2, 2, 11, OUT_SETUP, OUT_LETTERS, BLOCKING},
+    {"out-3x1", 2, 1, 1, 3, 1, 17, OUT_SETUP, OUT_LETTERS, BLOCKING},
+    {"run-2x2", 2, 2, 1, 2, 2, 211, RUN_SETUP, RUN_LETTERS, BLOCKING},
+    {"run-2x2", 2, 2, 2, 2, 2, 211, RUN_SETUP, RUN_LETTERS, BLOCKING},
+    {"swap-2x2", 2, 1, 1, 2, 2, 11, SWAP_SETUP, SWAP_LETTERS, FRACTIONS},
 };
 
 /* clang-format on */
@@ -198,7 +234,8 @@ static bool run_family(const struct family *family, bool (*run)(const struct scr
     struct script next = {
         .line_count = family->line_count,
         .stripe_count = family->stripe_count,
-        .is_whole = family->is_whole,
+        .limit = family->limit,
+        .is_whole = strcmp(family->limit, WHOLE) == 0,
         .setup_count = family->setup_count,
         .thread_count = family->thread_count,
         .operation_count = family->operation_count,

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/table/inside.h"
+#include "store/table/run.h"
 
 uint64_t event_pool_used_count(const struct event_pool *pool)
 {
@@ -51,5 +51,53 @@ struct outcome table_decide_window_in_line(struct table *of, const struct weir_r
                                            uint64_t now_ns)
 {
     (void)of, (void)request, (void)hash, (void)terms, (void)now_ns;
+    abort();
+}
+
+void event_pool_count_full(struct event_pool *pool)
+{
+    (void)pool;
+    abort();
+}
+
+bool run_read_log(struct run *run, const struct member *member)
+{
+    (void)run, (void)member;
+    abort();
+}
+
+struct outcome run_judge_window(struct run *run, const struct member *member)
+{
+    (void)run, (void)member;
+    abort();
+}
+
+struct span run_window_moment(const struct run *run, const struct member *member)
+{
+    (void)run, (void)member;
+    abort();
+}
+
+bool run_write_event(struct run *run, struct member *member)
+{
+    (void)run, (void)member;
+    abort();
+}
+
+void run_give_back(struct run *run)
+{
+    (void)run;
+    abort();
+}
+
+void run_drop_events(struct run *run, const struct member *member)
+{
+    (void)run, (void)member;
+    abort();
+}
+
+bool run_find_chunks(struct run *run)
+{
+    (void)run;
     abort();
 }

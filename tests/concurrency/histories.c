@@ -29,8 +29,14 @@ enum {
 
 #define HOUR UINT64_C(3600000000000)
 
-static const char *const LIMITS[] = {"1/s capacity=4",
-                                     "7/3s capacity=5"}; // usual takes, and fractions
+/* Of each key, in one window and the next: usual takes, fractions, logs of events, and all of them. */
+enum { MIXES = 4 };
+static const char *const LIMITS[MIXES][KEYS] = {
+    {"1/s capacity=4", "1/s capacity=4", "1/s capacity=4"},
+    {"7/3s capacity=5", "7/3s capacity=5", "7/3s capacity=5"},
+    {"window 4/min", "window 5/s", "window 4/min"},
+    {"window 4/min", "1/s capacity=4", "7/3s capacity=5"},
+};
 
 struct call {
     enum weir_operation operation;
@@ -42,8 +48,8 @@ struct call {
 };
 
 static struct weir_limiter *limiter;
-static struct weir_rule rules[2];
-static const struct weir_rule *rule; // of this window
+static struct weir_rule rules[MIXES][KEYS];
+static const struct weir_rule *rule_of; // of each key, in this window
 static struct call calls[COUNT];
 static pthread_barrier_t meeting;
 static uint64_t stamp, window_count, window;
@@ -67,7 +73,7 @@ static void ask(struct call *call)
     struct weir_request requests[KEYS];
     for (int i = 0; i < call->key_count; i++) {
         names[i] = window * KEYS + (uint64_t)call->keys[i];
-        requests[i] = (struct weir_request){.rule = rule,
+        requests[i] = (struct weir_request){.rule = &rule_of[call->keys[i]],
                                             .key = &names[i],
                                             .key_len = sizeof names[i],
                                             .cost_micro = call->cost_micro,
@@ -99,8 +105,10 @@ static void invent(struct call *call, uint64_t *random)
 
 /* ---- the search ---- */
 
+/*   levels  of windows. All happens at one reading: what they let through stays for a whole period */
 struct state {
     struct weir_bucket buckets[KEYS];
+    uint64_t levels[KEYS];
 };
 
 static bool is_same(const struct weir_decision *a, const struct weir_decision *b)
@@ -109,9 +117,32 @@ static bool is_same(const struct weir_decision *a, const struct weir_decision *b
            && a->retry_after_ns == b->retry_after_ns && a->reset_after_ns == b->reset_after_ns;
 }
 
-static struct weir_decision act(struct weir_bucket *bucket, const struct call *call)
+static struct weir_decision act_on_window(uint64_t *level, const struct weir_limit *limit,
+                                          const struct call *call)
 {
-    const struct weir_limit *limit = &rule->limit;
+    uint64_t cost = call->cost_micro / WEIR_UNIT;
+    enum weir_operation operation = call->operation;
+    bool asks = operation == WEIR_TAKE || operation == WEIR_CAN_TAKE;
+    bool is_limited = asks && *level + cost > limit->capacity;
+    if (operation == WEIR_REFUND) { // what has passed has passed
+        return (struct weir_decision){
+            .verdict = WEIR_FAILED, .retry_after_ns = -1, .reset_after_ns = -1};
+    }
+    *level = operation == WEIR_RESET ? 0 : asks && !is_limited ? *level + cost : *level;
+    return (struct weir_decision){.verdict = is_limited ? WEIR_LIMITED : WEIR_ALLOWED,
+                                  .remaining = limit->capacity - *level,
+                                  .retry_after_ns = is_limited ? (int64_t)limit->full_ns : -1,
+                                  .reset_after_ns = *level > 0 ? (int64_t)limit->full_ns : 0};
+}
+
+/* Of a question it says where the bucket would stand, and leaves it there. */
+static struct weir_decision act(struct state *state, int key, const struct call *call)
+{
+    const struct weir_limit *limit = &rule_of[key].limit;
+    struct weir_bucket *bucket = &state->buckets[key];
+    if (limit->kind == WEIR_KIND_WINDOW) {
+        return act_on_window(&state->levels[key], limit, call);
+    }
     switch (call->operation) {
     case WEIR_TAKE: return weir_bucket_take(bucket, limit, call->cost_micro, now_ns());
     case WEIR_CAN_TAKE: return weir_bucket_can_take(bucket, limit, call->cost_micro, now_ns());
@@ -125,6 +156,8 @@ static struct weir_decision act(struct weir_bucket *bucket, const struct call *c
     return weir_bucket_show(bucket, limit, now_ns(), NULL);
 }
 
+static const struct call LOOK = {.operation = WEIR_SHOW};
+
 /* Whether the core answers so, all or nothing; then *state is where that leads. */
 static bool explains(struct state *state, const struct call *call)
 {
@@ -132,19 +165,18 @@ static bool explains(struct state *state, const struct call *call)
     struct weir_decision decisions[KEYS];
     bool agree = true;
     for (int i = 0; i < call->key_count; i++) {
-        decisions[i] = act(&after.buckets[call->keys[i]], call);
+        decisions[i] = act(&after, call->keys[i], call);
         agree = agree && decisions[i].verdict == WEIR_ALLOWED;
     }
     for (int i = 0; i < call->key_count; i++) {
-        struct weir_bucket *bucket = &state->buckets[call->keys[i]];
         if (!agree && decisions[i].verdict == WEIR_ALLOWED) {
-            decisions[i] = weir_bucket_show(bucket, &rule->limit, now_ns(), NULL);
+            decisions[i] = act(state, call->keys[i], &LOOK);
         }
         if (!is_same(&decisions[i], &call->answers[i])) {
             return false;
         }
     }
-    *state = agree ? after : *state;
+    *state = agree && call->operation != WEIR_CAN_TAKE ? after : *state;
     return true;
 }
 
@@ -154,8 +186,8 @@ static bool is_end(const struct state *state)
     bool same = true;
     for (int key = 0; key < KEYS; key++) {
         struct call look = {.operation = WEIR_SHOW, .key_count = 1, .keys = {key}};
-        struct weir_decision expected =
-            weir_bucket_show(&state->buckets[key], &rule->limit, now_ns(), NULL);
+        struct state copy = *state;
+        struct weir_decision expected = act(&copy, key, &LOOK);
         ask(&look);
         same = same && is_same(&expected, &look.answers[0]);
     }
@@ -224,7 +256,7 @@ static void *run(void *argument)
         if (thread == 0) {
             check();
             window++;
-            rule = &rules[window % 2];
+            rule_of = rules[window % MIXES];
         }
         (void)pthread_barrier_wait(&meeting);
     }
@@ -238,12 +270,16 @@ int main(int argc, char **argv)
     int numbers[THREADS];
     pthread_t threads[THREADS];
     window_count = argc > 1 && strcmp(argv[1], "soak") == 0 ? WINDOWS_SOAK : WINDOWS;
-    if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK
-        || weir_rule_from_text(&rules[0], limiter, LIMITS[0], NULL) != WEIR_OK
-        || weir_rule_from_text(&rules[1], limiter, LIMITS[1], NULL) != WEIR_OK) {
+    if (weir_limiter_open(&limiter, &config, NULL) != WEIR_OK) {
         return 1;
     }
-    rule = &rules[0];
+    for (int i = 0; i < MIXES * KEYS; i++) {
+        const char *limit = LIMITS[i / KEYS][i % KEYS];
+        if (weir_rule_from_text(&rules[i / KEYS][i % KEYS], limiter, limit, NULL) != WEIR_OK) {
+            return 1;
+        }
+    }
+    rule_of = rules[0];
     (void)pthread_barrier_init(&meeting, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;

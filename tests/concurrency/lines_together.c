@@ -27,6 +27,13 @@ static const struct {
                    {"2/ms capacity=4", 2, 4},
                    {"queue 4/ms capacity=8", 4, 8}};
 
+/* The same lines in memory that processes share, where all have a place. */
+#ifdef LINES_SHARED
+#define ROUND_CONFIG .memory_bytes = 1 << 18, .store = "memory:?shared=yes"
+#else
+#define ROUND_CONFIG .memory_bytes = 1 << 16
+#endif
+
 static struct weir_limiter *limiter;
 static struct weir_rule rules[LIMITS];
 static uint64_t admitted[LIMITS], together_count, end_ns; // atomic, but for the last
@@ -107,7 +114,7 @@ static void check_marks(void)
 
 static void run(uint64_t seed)
 {
-    struct weir_limiter_config config = {.memory_bytes = 1 << 16, .seed = {1, seed}};
+    struct weir_limiter_config config = {ROUND_CONFIG, .seed = {1, seed}};
     struct thread threads[THREADS];
     struct lines_stats stats;
     require(weir_limiter_open(&limiter, &config, NULL) == WEIR_OK, "a limiter");

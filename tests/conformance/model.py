@@ -17,16 +17,14 @@ A stepped limit drains nothing between the ends of whole periods: see Stepped. A
 was charged when its window of the calendar ends: see Fixed. A sliding one counts in windows of its own: see
 Sliding. A window remembers what it let through: see Window.
 
-Nothing here knows the C code: not its state, not its rounding, not its parser.
-
-    python3 tests/conformance/model.py FILE.vec     prints every step with its whole answer
+One key under one limit, that is: world.py has all of them, several limits in one take, and keys that are
+locked out. Nothing here knows the C code: not its state, not its rounding, not its parser.
 """
 
 import copy
 import datetime
 import math
 import re
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -80,6 +78,7 @@ class Limit:
     count: Fraction | None = None
     period_ns: int | None = None
     months: int = 0
+    block: int | str | None = None  # nanoseconds, or "empty"
 
     @property
     def identity(self):
@@ -189,11 +188,20 @@ def parse_waiting(text, at):
     return int(digits), at + len(digits)
 
 
+def parse_block(text, at):
+    if text.startswith("empty", at):
+        return "empty", at + len("empty")
+    if not text[at : at + 1].isdigit():
+        raise Refused("syntax", at)
+    block_ns, _, end = parse_period(text, at, "bucket")
+    return block_ns, end
+
+
 def parse_option(text, at, kind, options):
     """One name=value; returns where it ends."""
     word = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, at).group()
     name = "capacity" if word == "burst" else word
-    if name not in ("capacity", "waiting", *CHOICES) or (name == "first" and kind != "queue"):
+    if name not in ("capacity", "waiting", "block", *CHOICES) or (name == "first" and kind != "queue"):
         raise Refused("syntax", at)
     value_at = at + len(word) + 1
     if text[value_at - 1 : value_at] != "=":
@@ -204,8 +212,8 @@ def parse_option(text, at, kind, options):
         options[name], end = parse_positive(text, value_at)
         options["capacity_at"] = value_at
         return end
-    if name == "waiting":
-        options[name], end = parse_waiting(text, value_at)
+    if name in ("waiting", "block"):
+        options[name], end = {"waiting": parse_waiting, "block": parse_block}[name](text, value_at)
         return end
     choice = re.compile(r"([A-Za-z][A-Za-z_-]*)?").match(text, value_at).group()
     if choice not in CHOICES[name]:
@@ -222,7 +230,8 @@ KINDS = ("bucket", "queue", "stepped", "fixed", "sliding", "window")
 
 
 def parse_limit(text):
-    """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [on_full=refuse|allow]"""
+    """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [block=[N]UNIT|empty]
+    [on_full=refuse|allow]"""
     if len(text) > TEXT_MAX:
         raise Refused("range", TEXT_MAX)
     at = skip_spaces(text, 0)
@@ -251,7 +260,8 @@ def parse_limit(text):
     waiting = options.get("waiting", usual_waiting)
     limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"), kind or "bucket",
                   options.get("first", "interval"), None if waiting == usual_waiting else waiting,
-                  *((count, period_ns, months) if kind in AS_WRITTEN else ()))
+                  *((count, period_ns, months) if kind in AS_WRITTEN else ()),
+                  block=options.get("block"))
     return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 
@@ -650,7 +660,15 @@ class Window(Counter):
         self.events.append((self.since, cost))
 
     def refund(self, limit, cost, now):
-        raise AssertionError("a window takes nothing back")
+        """A window takes nothing back."""
+        return Answer("error", math.floor(limit.capacity), 0, None, -1, Fraction(0))
+
+    def reset(self, limit, now):
+        """What has left, too: under a longer period it would count again."""
+        live = self.level(limit, now) > 0
+        if self.events:
+            self.__init__(now)
+        return self._answer(limit, "allowed", now, live=live)
 
 
 BUCKETS = {"stepped": Stepped, "fixed": Fixed, "sliding": Sliding, "window": Window}
@@ -659,52 +677,3 @@ BUCKETS = {"stepped": Stepped, "fixed": Fixed, "sliding": Sliding, "window": Win
 def bucket_of(limit):
     """A new bucket for a limit of this kind."""
     return BUCKETS.get(limit.kind, Bucket)()
-
-
-def seconds(ns):
-    """CL.THROTTLE's whole seconds, rounded up; -1 for none."""
-    return -1 if ns is None else math.ceil(Fraction(ns, 10**9))
-
-
-class World:
-    """All buckets by their identity."""
-
-    def __init__(self):
-        self.buckets = {}
-
-    def bucket(self, limit, identity, key):
-        return self.buckets.setdefault((limit.kind, identity, key), bucket_of(limit))
-
-    def decide(self, operation, limit, identity, key, cost, now):
-        bucket = self.bucket(limit, identity, key)
-        if operation in ("show", "reset"):
-            return getattr(bucket, operation)(limit, now)
-        return getattr(bucket, operation)(limit, cost, now)
-
-    def throttle(self, key, max_burst, count, period, quantity, now):
-        """CL.THROTTLE: limited, limit, remaining, retry_after, reset_after. The key alone is the
-        identity; a negative quantity gives back."""
-        limit = Limit(Fraction(count, period * 10**9), Fraction(max_burst + 1)).check()
-        bucket = self.bucket(limit, "throttle", key)
-        if quantity < 0:
-            answer = bucket.refund(limit, Fraction(-quantity), now)
-        else:
-            answer = bucket.take(limit, Fraction(quantity), now)
-        limited = 0 if answer.verdict == "allowed" else 1
-        return (limited, answer.capacity, answer.remaining, seconds(answer.retry_after),
-                seconds(answer.reset_after))
-
-
-def main():
-    import vectors
-
-    for path in sys.argv[1:]:
-        for case in vectors.read(path):
-            print(f"case {case.title}")
-            world = World()
-            for step in case.steps:
-                print(f"  {step.text}\n      = {step.run(world)}")
-
-
-if __name__ == "__main__":
-    main()

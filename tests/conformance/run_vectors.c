@@ -8,316 +8,12 @@
  * limiter, `file` one in a new file and `forked` one in memory that processes share. README.md
  * explains the language; test_vectors_on_model.py reads the same files. */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "weir/weir.h"
-
-enum {
-    LINE_MAX_BYTES = 512,
-    WORDS_MAX = 32,
-    LIMITS_MAX = 16,  // per case
-    BUCKETS_MAX = 64, // per case
-    NAME_MAX_BYTES = 300,
-};
-
-enum store_kind { STORE_CORE, STORE_SHARED, STORE_TABLE };
-
-/* A limit of the file: inline, or known by its name. */
-struct known_limit {
-    char name[64];
-    bool is_named;
-    struct weir_limit limit;
-    struct weir_rule rule;
-    char identity[NAME_MAX_BYTES];
-};
-
-struct known_bucket {
-    char name[NAME_MAX_BYTES]; // identity and key
-    struct weir_shared_bucket shared;
-};
-
-struct run {
-    enum store_kind store;
-    struct weir_limiter *limiter;
-    const char *path;
-    unsigned line;
-    unsigned case_count; // of all files: in a table, each case has keys of its own
-    unsigned checked;
-    unsigned failed;
-    struct known_limit limits[LIMITS_MAX];
-    struct known_bucket buckets[BUCKETS_MAX];
-    size_t limit_count, bucket_count;
-    struct known_limit *used;
-};
-
-/* What a step asks, and what came back. */
-struct step {
-    char text[LINE_MAX_BYTES];
-    char *question[WORDS_MAX];
-    char *answer[WORDS_MAX];
-    size_t question_count, answer_count;
-};
-
-struct result {
-    struct weir_decision decision;
-    struct weir_detail detail;
-};
-
-__attribute__((format(printf, 2, 3), noreturn)) static void bad_vector(const struct run *run,
-                                                                       const char *format, ...)
-{
-    va_list args;
-    fprintf(stderr, "%s:%u: ", run->path, run->line);
-    va_start(args, format);
-    (void)vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(2);
-}
-
-static void expect(struct run *run, const struct step *step, bool is_right, const char *expected,
-                   const char *got)
-{
-    run->checked++;
-    if (!is_right) {
-        run->failed++;
-        fprintf(stderr, "%s:%u: %s\n  expected %s, got %s\n", run->path, run->line, step->text,
-                expected, got);
-    }
-}
-
-/* Reading. */
-
-static uint64_t unit_ns(const struct run *run, const char *unit)
-{
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } UNITS[] = {{"", 1},
-                 {"ns", 1},
-                 {"us", 1000},
-                 {"ms", 1000000},
-                 {"s", 1000000000},
-                 {"min", UINT64_C(60000000000)},
-                 {"h", UINT64_C(3600000000000)},
-                 {"d", UINT64_C(86400000000000)},
-                 {"w", UINT64_C(604800000000000)}};
-    for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++) {
-        if (strcmp(unit, UNITS[i].name) == 0) {
-            return UNITS[i].ns;
-        }
-    }
-    bad_vector(run, "'%s' is no unit of time", unit);
-}
-
-/* "1.5s", "100ms", "0": whole nanoseconds. */
-static uint64_t read_time(const struct run *run, const char *text)
-{
-    char *end;
-    uint64_t whole = strtoull(text, &end, 10);
-    uint64_t rest = 0;
-    uint64_t scale = 1;
-    if (*end == '.') {
-        for (end++; *end >= '0' && *end <= '9'; end++) {
-            rest = rest * 10 + (uint64_t)(*end - '0');
-            scale *= 10;
-        }
-    }
-    uint64_t unit = unit_ns(run, end);
-    if (rest * unit % scale != 0) {
-        bad_vector(run, "'%s' is no whole number of nanoseconds", text);
-    }
-    return whole * unit + rest * unit / scale;
-}
-
-static uint64_t read_cost(const struct run *run, const char *text)
-{
-    uint64_t cost_micro;
-    struct weir_error error;
-    if (weir_cost_parse(&cost_micro, text, strlen(text), &error) != WEIR_OK) {
-        bad_vector(run, "'%s': %s", text, error.message);
-    }
-    return cost_micro;
-}
-
-static long long read_integer(const struct run *run, const char *text)
-{
-    char *end;
-    long long value = strtoll(text, &end, 10);
-    if (*text == '\0' || *end != '\0') {
-        bad_vector(run, "'%s' is no integer", text);
-    }
-    return value;
-}
-
-static size_t split(char *text, char **words)
-{
-    size_t count = 0;
-    for (char *word = strtok(text, " "); word != NULL && count < WORDS_MAX;
-         word = strtok(NULL, " ")) {
-        words[count++] = word;
-    }
-    return count;
-}
-
-/* Asking. */
-
-/* Two limits with the same buckets print the same, apart from policy. */
-static void identify(struct known_limit *known, const struct weir_limit_config *config)
-{
-    struct weir_limit_config plain = *config;
-    plain.on_full = WEIR_ON_FULL_REFUSE;
-    plain.waiting = WEIR_WAITING;
-    if (known->is_named) {
-        (void)snprintf(known->identity, sizeof known->identity, "named %s", known->name);
-    } else if (weir_limit_print(&plain, known->identity, sizeof known->identity) != WEIR_OK) {
-        abort();
-    }
-}
-
-static void compile(struct run *run, struct known_limit *known,
-                    const struct weir_limit_config *config)
-{
-    struct weir_error error;
-    if (weir_limit_init(&known->limit, config, &error) != WEIR_OK) {
-        bad_vector(run, "%s", error.message);
-    }
-    identify(known, config);
-    if (run->store != STORE_TABLE) {
-        return;
-    }
-    if (known->is_named) {
-        weir_rule_init_named(&known->rule, run->limiter, &known->limit, known->name,
-                             strlen(known->name));
-    } else {
-        weir_rule_init(&known->rule, run->limiter, &known->limit);
-    }
-}
-
-static struct known_limit *find_limit(struct run *run, const char *name)
-{
-    for (size_t i = 0; i < run->limit_count; i++) {
-        if (strcmp(run->limits[i].name, name) == 0) {
-            return &run->limits[i];
-        }
-    }
-    return NULL;
-}
-
-/* limit NAME TEXT, named NAME TEXT */
-static void define_limit(struct run *run, char *line)
-{
-    char *word = strtok(line, " ");
-    char *name = strtok(NULL, " ");
-    char *text = strtok(NULL, "");
-    if (name == NULL || text == NULL) {
-        bad_vector(run, "limit NAME TEXT");
-    }
-    struct known_limit *known = find_limit(run, name);
-    if (known == NULL && run->limit_count == LIMITS_MAX) {
-        bad_vector(run, "more than %d limits", LIMITS_MAX);
-    }
-    known = known != NULL ? known : &run->limits[run->limit_count++];
-    *known = (struct known_limit){.is_named = strcmp(word, "named") == 0};
-    (void)snprintf(known->name, sizeof known->name, "%s", name);
-    struct weir_limit_config config;
-    struct weir_error error;
-    if (weir_limit_parse(&config, text, strlen(text), &error) != WEIR_OK) {
-        bad_vector(run, "'%s': %s", text, error.message);
-    }
-    compile(run, known, &config);
-    run->used = known;
-}
-
-static struct weir_shared_bucket *bucket_of(struct run *run, const struct known_limit *limit,
-                                            const char *key)
-{
-    char name[NAME_MAX_BYTES * 2];
-    (void)snprintf(name, sizeof name, "%s %s", limit->identity, key);
-    for (size_t i = 0; i < run->bucket_count; i++) {
-        if (strcmp(run->buckets[i].name, name) == 0) {
-            return &run->buckets[i].shared;
-        }
-    }
-    if (run->bucket_count == BUCKETS_MAX || strlen(name) >= NAME_MAX_BYTES) {
-        bad_vector(run, "more than %d buckets", BUCKETS_MAX);
-    }
-    struct known_bucket *made = &run->buckets[run->bucket_count++];
-    *made = (struct known_bucket){.name = ""};
-    memcpy(made->name, name, strlen(name) + 1);
-    return &made->shared;
-}
-
-static struct result ask_table(struct run *run, const struct known_limit *known, const char *key,
-                               enum weir_operation operation, uint64_t cost_micro, uint64_t now_ns)
-{
-    char name[NAME_MAX_BYTES];
-    struct result result;
-    struct weir_request request = {.rule = &known->rule,
-                                   .key = name,
-                                   .cost_micro = cost_micro,
-                                   .operation = operation,
-                                   .detail = &result.detail};
-    request.key_len = (size_t)snprintf(name, sizeof name, "%u %s", run->case_count, key);
-    weir_limiter_decide_at(run->limiter, &request, &result.decision, 1, now_ns);
-    return result;
-}
-
-static struct result ask_bucket(struct run *run, const struct known_limit *known, const char *key,
-                                enum weir_operation operation, uint64_t cost_micro, uint64_t now_ns)
-{
-    struct weir_shared_bucket *shared = bucket_of(run, known, key);
-    struct weir_bucket *bucket = &shared->bucket;
-    const struct weir_limit *limit = &known->limit;
-    struct result result = {0};
-    switch (operation) {
-    case WEIR_TAKE:
-        result.decision = run->store == STORE_SHARED
-                              ? weir_shared_bucket_take(shared, limit, cost_micro, now_ns)
-                              : weir_bucket_take(bucket, limit, cost_micro, now_ns);
-        break;
-    case WEIR_CAN_TAKE:
-        result.decision = weir_bucket_can_take(bucket, limit, cost_micro, now_ns);
-        break;
-    case WEIR_FILL:
-        result.decision = weir_bucket_fill(bucket, limit, cost_micro, now_ns, &result.detail.amount,
-                                           &result.detail.full);
-        break;
-    case WEIR_REFUND:
-        result.decision = weir_bucket_refund(bucket, limit, cost_micro, now_ns);
-        break;
-    case WEIR_SHOW:
-        result.decision = weir_bucket_show(bucket, limit, now_ns, &result.detail.amount);
-        result.detail.existed = result.decision.reset_after_ns > 0;
-        break;
-    case WEIR_RESET: // what a store does: giving back more than any bucket holds
-        result.detail.existed = weir_bucket_show(bucket, limit, now_ns, NULL).reset_after_ns > 0;
-        result.decision =
-            weir_bucket_refund(bucket, limit, UINT64_MAX - UINT64_MAX % WEIR_UNIT, now_ns);
-        break;
-    case WEIR_BLOCK: // blocks are a store's
-    case WEIR_UNBLOCK: bad_vector(run, "a bucket alone cannot be blocked"); break;
-    }
-    if (!weir_bucket_valid(bucket)) {
-        bad_vector(run, "the bucket's state is not valid");
-    }
-    return result;
-}
-
-static struct result ask(struct run *run, const struct known_limit *known, const char *key,
-                         enum weir_operation operation, uint64_t cost_micro, uint64_t now_ns)
-{
-    return run->store == STORE_TABLE ? ask_table(run, known, key, operation, cost_micro, now_ns)
-                                     : ask_bucket(run, known, key, operation, cost_micro, now_ns);
-}
-
-/* Comparing. */
+#include "vector_run.h"
 
 static void expect_time(struct run *run, const struct step *step, const char *text, int64_t got_ns)
 {
@@ -376,7 +72,7 @@ static void compare(struct run *run, const struct step *step, char *word,
         expect_amount(run, step, value, &result->detail.amount);
     } else if (strcmp(name, "full") == 0) {
         expect_word(run, step, value, result->detail.full ? "yes" : "no");
-    } else if (strcmp(name, "live") == 0) {
+    } else if (strcmp(name, "live") == 0 || strcmp(name, "was_blocked") == 0) {
         expect_word(run, step, value, result->detail.existed ? "yes" : "no");
     } else {
         bad_vector(run, "'%s' is no expectation", name);
@@ -389,7 +85,8 @@ static enum weir_operation operation_of(const struct run *run, const char *word)
 {
     static const char *const WORDS[] = {
         [WEIR_TAKE] = "take",     [WEIR_CAN_TAKE] = "can_take", [WEIR_FILL] = "fill",
-        [WEIR_REFUND] = "refund", [WEIR_SHOW] = "show",         [WEIR_RESET] = "reset"};
+        [WEIR_REFUND] = "refund", [WEIR_SHOW] = "show",         [WEIR_RESET] = "reset",
+        [WEIR_BLOCK] = "block",   [WEIR_UNBLOCK] = "unblock"};
     for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
         if (strcmp(word, WORDS[i]) == 0) {
             return (enum weir_operation)i;
@@ -398,21 +95,22 @@ static enum weir_operation operation_of(const struct run *run, const char *word)
     bad_vector(run, "'%s' is no operation", word);
 }
 
-/* OPERATION KEY [COST] */
-struct question {
-    enum weir_operation operation;
-    const char *key;
-    uint64_t cost_micro;
-};
-
+/* OPERATION KEY [COST], or of a block how long it lasts; under the limit that is used. */
 static struct question question_of(const struct run *run, const struct step *step, size_t at)
 {
     if (at + 2 > step->question_count || run->used == NULL) {
         bad_vector(run, "OPERATION KEY [COST], under a limit");
     }
-    const char *cost = at + 2 < step->question_count ? step->question[at + 2] : "1";
-    return (struct question){operation_of(run, step->question[at]), step->question[at + 1],
-                             read_cost(run, cost)};
+    const char *amount = at + 2 < step->question_count ? step->question[at + 2] : "1";
+    struct question question = {.known = run->used,
+                                .key = step->question[at + 1],
+                                .operation = operation_of(run, step->question[at])};
+    if (question.operation == WEIR_BLOCK) {
+        question.block_ns = read_time(run, amount);
+    } else {
+        question.cost_micro = read_cost(run, amount);
+    }
+    return question;
 }
 
 /* A bucket alone cannot hold a window's log. */
@@ -426,8 +124,7 @@ static void run_single(struct run *run, const struct step *step)
 {
     uint64_t now_ns = read_time(run, step->question[1]);
     struct question question = question_of(run, step, 2);
-    struct result result =
-        ask(run, run->used, question.key, question.operation, question.cost_micro, now_ns);
+    struct result result = ask(run, &question, now_ns);
     if (is_beyond(run)) {
         bool is_read = question.operation == WEIR_SHOW || question.operation == WEIR_RESET;
         bool is_refused = result.decision.verdict == WEIR_FAILED // or no whole cost
@@ -438,6 +135,90 @@ static void run_single(struct run *run, const struct step *step)
     }
     for (size_t i = 0; i < step->answer_count; i++) {
         compare(run, step, step->answer[i], &result);
+    }
+}
+
+/* The questions of take_all and can_take_all: the key and the limit of each KEY@LIMIT, and the cost behind them. */
+static size_t questions_of(struct run *run, const struct step *step,
+                           struct question questions[WEIR_TOGETHER_MAX])
+{
+    bool is_take = strcmp(step->question[2], "take_all") == 0;
+    uint64_t cost_micro = WEIR_UNIT;
+    size_t count = 0;
+    for (size_t i = 3; i < step->question_count; i++) {
+        char *at = strchr(step->question[i], '@');
+        if (at == NULL) {
+            cost_micro = read_cost(run, step->question[i]);
+            continue;
+        }
+        const struct known_limit *known = find_limit(run, at + 1);
+        if (known == NULL || count == WEIR_TOGETHER_MAX) {
+            bad_vector(run, "'%s' is no KEY@LIMIT, or one too many", step->question[i]);
+        }
+        *at = '\0';
+        questions[count++] = (struct question){.known = known,
+                                               .key = step->question[i],
+                                               .operation = is_take ? WEIR_TAKE : WEIR_CAN_TAKE};
+    }
+    for (size_t i = 0; i < count; i++) {
+        questions[i].cost_micro = cost_micro;
+    }
+    return count;
+}
+
+/* What all of them say, without those in shadow mode, and which decided: -1 for none. */
+static struct result result_of_all(const struct question *questions, const struct result *each,
+                                   size_t count, int *binding)
+{
+    struct weir_decision heard[WEIR_TOGETHER_MAX];
+    int numbers[WEIR_TOGETHER_MAX];
+    size_t heard_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!questions[i].known->is_shadow) {
+            numbers[heard_count] = (int)i;
+            heard[heard_count++] = each[i].decision;
+        }
+    }
+    struct result whole = {.decision = weir_decision_of_all(heard, heard_count, binding)};
+    *binding = *binding < 0 ? -1 : numbers[*binding];
+    return whole;
+}
+
+static void expect_binding(struct run *run, const struct step *step, const char *expected,
+                           const struct question *questions, int binding)
+{
+    char got[NAME_MAX_BYTES] = "none";
+    if (binding >= 0) {
+        (void)snprintf(got, sizeof got, "%s@%s", questions[binding].key,
+                       questions[binding].known->name);
+    }
+    expect_word(run, step, expected, got);
+}
+
+/* at TIME take_all KEY@LIMIT ... [COST] -> OF ALL [; OF THE FIRST ; OF THE SECOND ...] */
+static void run_together(struct run *run, const struct step *step)
+{
+    static const char BINDING[] = "binding=";
+    struct question questions[WEIR_TOGETHER_MAX];
+    struct result each[WEIR_TOGETHER_MAX];
+    int binding;
+    size_t count = questions_of(run, step, questions);
+    ask_all(run, questions, each, count, read_time(run, step->question[1]));
+    const struct result whole = result_of_all(questions, each, count, &binding);
+    const struct result *result = &whole;
+    size_t next = 0; // of each
+    for (size_t i = 0; i < step->answer_count; i++) {
+        char *word = step->answer[i];
+        if (strcmp(word, ";") == 0) {
+            if (next == count) {
+                bad_vector(run, "more answers than limits");
+            }
+            result = &each[next++];
+        } else if (strncmp(word, BINDING, sizeof BINDING - 1) == 0) {
+            expect_binding(run, step, word + sizeof BINDING - 1, questions, binding);
+        } else {
+            compare(run, step, word, result);
+        }
     }
 }
 
@@ -456,13 +237,12 @@ static void run_repeated(struct run *run, const struct step *step)
     }
     for (long long i = 0; i < times; i++, now_ns += every_ns) {
         for (long long j = 0; j < each; j++) {
-            struct result result =
-                ask(run, run->used, question.key, question.operation, question.cost_micro, now_ns);
-            counts[result.decision.verdict]++;
+            counts[ask(run, &question, now_ns).decision.verdict]++;
         }
     }
     char expected[LINE_MAX_BYTES] = "";
-    static const enum weir_verdict VERDICTS[] = {WEIR_ALLOWED, WEIR_LIMITED, WEIR_NEVER};
+    static const enum weir_verdict VERDICTS[] = {WEIR_ALLOWED, WEIR_LIMITED, WEIR_NEVER,
+                                                 WEIR_BLOCKED};
     for (size_t i = 0; i < sizeof VERDICTS / sizeof VERDICTS[0]; i++) {
         char got[64];
         const char *word = weir_verdict_word(VERDICTS[i]);
@@ -498,10 +278,11 @@ static void run_throttle(struct run *run, const struct step *step)
     };
     struct known_limit known = {.name = "throttle", .is_named = true};
     compile(run, &known, &config);
-    struct weir_decision decision =
-        ask(run, &known, step->question[3], quantity < 0 ? WEIR_REFUND : WEIR_TAKE,
-            (uint64_t)llabs(quantity) * WEIR_UNIT, read_time(run, step->question[1]))
-            .decision;
+    const struct question question = {.known = &known,
+                                      .key = step->question[3],
+                                      .operation = quantity < 0 ? WEIR_REFUND : WEIR_TAKE,
+                                      .cost_micro = (uint64_t)llabs(quantity) * WEIR_UNIT};
+    struct weir_decision decision = ask(run, &question, read_time(run, step->question[1])).decision;
     const long long got[] = {decision.verdict != WEIR_ALLOWED, (long long)decision.capacity,
                              (long long)decision.remaining, ceil_seconds(decision.retry_after_ns),
                              ceil_seconds(decision.reset_after_ns)};
@@ -586,6 +367,9 @@ static void run_step(struct run *run, char *line)
         run_repeated(run, &step);
     } else if (strcmp(step.question[2], "throttle") == 0) {
         run_throttle(run, &step);
+    } else if (strcmp(step.question[2], "take_all") == 0
+               || strcmp(step.question[2], "can_take_all") == 0) {
+        run_together(run, &step);
     } else {
         run_single(run, &step);
     }
@@ -598,7 +382,8 @@ static void run_line(struct run *run, char *line)
         run->limit_count = 0;
         run->bucket_count = 0;
         run->used = NULL;
-    } else if (strncmp(line, "limit ", 6) == 0 || strncmp(line, "named ", 6) == 0) {
+    } else if (strncmp(line, "limit ", 6) == 0 || strncmp(line, "named ", 6) == 0
+               || strncmp(line, "shadow ", 7) == 0) {
         define_limit(run, line);
     } else if (strncmp(line, "use ", 4) == 0) {
         run->used = find_limit(run, line + 4);
@@ -645,6 +430,13 @@ static const struct {
 };
 enum { STORE_COUNT = sizeof STORES / sizeof STORES[0] };
 
+/* One seed for all runs: under some others a slot is reused in the same stripe, and then an old reading sees a
+ * missing bucket as empty since then, which is right and not what a vector expects. */
+#define SEED                                                                                       \
+    {                                                                                              \
+        1, 2                                                                                       \
+    }
+
 /* A new file, that is gone when the limiter is closed. */
 static enum weir_status open_file(struct run *run, struct weir_error *error)
 {
@@ -654,7 +446,7 @@ static enum weir_status open_file(struct run *run, struct weir_error *error)
         return WEIR_E_SYSTEM;
     }
     (void)snprintf(url, sizeof url, "file:%s/store", folder);
-    struct weir_limiter_config config = {.store = url, .caller_clock = true};
+    struct weir_limiter_config config = {.store = url, .seed = SEED, .caller_clock = true};
     enum weir_status status = weir_limiter_open(&run->limiter, &config, error);
     (void)unlink(url + strlen("file:"));
     (void)rmdir(folder);
@@ -674,7 +466,8 @@ int main(int argc, char **argv)
     }
     run.store = STORES[store].kind;
     struct weir_error error = {.message = ""};
-    struct weir_limiter_config config = {.store = STORES[store].url, .caller_clock = true};
+    struct weir_limiter_config config = {
+        .store = STORES[store].url, .seed = SEED, .caller_clock = true};
     enum weir_status status = strcmp(config.store, "file:") == 0
                                   ? open_file(&run, &error)
                                   : weir_limiter_open(&run.limiter, &config, &error);

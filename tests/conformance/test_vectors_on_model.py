@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The reference model recomputes every expectation of every vector."""
 
-import model
 import pytest
 import vectors
+import world as worlds
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("case", vectors.all_cases(), ids=lambda case: case.where)
 def test_case(case):
-    world = model.World()
+    world = worlds.World()
     for step in case.steps:
         step.check(step.run(world))
 

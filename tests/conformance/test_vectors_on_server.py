@@ -14,21 +14,24 @@ from fractions import Fraction
 import model
 import pytest
 import vectors
-from weirserver import RespError, WeirServer
+from weirserver import RespError, WeirServer, encode_post
 
 NOW_MAX = 2**62
 PATHS = sorted(glob.glob(os.path.join(vectors.FOLDER, "*.vec")))
 COMMANDS = {"take": "WEIR.TAKE", "can_take": "WEIR.CANTAKE", "fill": "WEIR.FILL",
             "refund": "WEIR.REFUND", "show": "WEIR.SHOW", "reset": "WEIR.RESET"}
+TOLD = ("verdict", "capacity", "remaining", "retry_after_ns", "reset_after_ns", "delay_ns")
 
 
 class Clock:
     """A server whose clock goes on from case to case; a new one, with new buckets, where time runs
-    out. Its buckets are in memory, or in a file in `folder`."""
+    out, and where a case has limits in shadow mode. Its buckets are in memory, or in a file in `folder`."""
 
-    def __init__(self, folder=None):
+    def __init__(self, folder, is_file):
         self.server = None
         self.folder = folder
+        self.is_file = is_file
+        self.shadows = {}
         self.count = 0
         self.base_ns = 0
         self.now_ns = 0
@@ -36,14 +39,25 @@ class Clock:
     def begin(self, case):
         self.base_ns = self.now_ns
         is_late = case.is_dated and self.now_ns > 0  # its days begin with the clock
-        if self.server is None or is_late or self.base_ns + case.last_ns > NOW_MAX:
+        if (self.server is None or is_late or case.shadows != self.shadows
+                or self.base_ns + case.last_ns > NOW_MAX):
             self.end()
             self.count += 1
-            store = f"file:{self.folder}/{self.count}" if self.folder else "memory:"
-            self.server = WeirServer("--test-clock", "--store", store).start()
+            self.shadows = case.shadows
+            store = f"file:{self.folder}/{self.count}" if self.is_file else "memory:"
+            self.server = WeirServer("--test-clock", "--store", store, *self.config()).start()
             self.base_ns = self.now_ns = 0
             return True
         return False
+
+    def config(self):
+        """What gives limits in shadow mode their names."""
+        if not self.shadows:
+            return []
+        path = self.folder / f"{self.count}.yaml"
+        path.write_text("limits:\n" + "".join(f"  {name}: {{limit: {text}, shadow: true}}\n"
+                                               for name, text in self.shadows.items()))
+        return ["--config", str(path)]
 
     def set(self, at_ns):
         now_ns = self.base_ns + at_ns
@@ -78,6 +92,27 @@ class Resp:
             commands.append([COMMANDS[operation], key, limit, *cost])
         return [self.read(operation, reply) for reply in self.client.pipeline(commands)]
 
+    def block(self, key, limit, lasts_ns):
+        """The reply says nothing but that it is done."""
+        assert self.client.command("WEIR.BLOCK", key, limit, lasts_ns // 10**6) == 1
+        (answer, _), = self.ask("show", [(key, limit, "1")])
+        return answer
+
+    def unblock(self, key, limit):
+        return {"was_blocked": self.client.command("WEIR.UNBLOCK", key, limit) == 1}
+
+    def ask_all(self, operation, pairs, cost):
+        """What all say, which decides, and what each says."""
+        if operation == "take_all":
+            command = ["WEIR.TAKEALL", len(pairs), *(word for pair in pairs for word in pair)]
+        else:
+            command = ["WEIR.CANTAKE", pairs[0][0], ", ".join(limit for _, limit in pairs)]
+        reply, = self.client.pipeline([[*command, "COST", cost]])
+        if isinstance(reply, RespError):
+            return None, str(reply)
+        each = [dict(zip(("capacity", "remaining", "reset_after"), one)) for one in reply[7:]]
+        return (told(vectors.VERDICTS[reply[0]], *reply[1:6]), reply[6], each), None
+
     @staticmethod
     def read(operation, reply):
         if isinstance(reply, RespError):
@@ -101,7 +136,7 @@ class Resp:
 class Http:
     """Asks in HTTP: many requests in one write."""
 
-    STATUS = {"allowed": 200, "limited": 429, "never": 422}
+    STATUS = {"allowed": 200, "limited": 429, "never": 422, "blocked": 429}
 
     def __init__(self, server):
         self.resp = Resp(server)
@@ -109,36 +144,64 @@ class Http:
         self.reader = self.socket.makefile("rb")
 
     def ask(self, operation, questions):
-        requests = []
+        bodies = []
         for key, limit, cost in questions:
             body = {"key": key, "limit": limit}
             if operation not in ("show", "reset") and cost != "1":
                 body["cost"] = cost
-            text = json.dumps(body).encode()
-            requests.append(b"POST /v1/%s HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n%s"
-                            % (operation.encode(), len(text), text))
+            bodies.append(body)
         answers = []
-        for start in range(0, len(requests), 50):  # few enough for the buffers of the sockets
-            self.socket.sendall(b"".join(requests[start : start + 50]))
-            answers += [self.read(operation) for _ in requests[start : start + 50]]
+        for start in range(0, len(bodies), 50):  # few enough for the buffers of the sockets
+            some = bodies[start : start + 50]
+            self.socket.sendall(b"".join(encode_post(operation, body) for body in some))
+            answers += [self.read(operation) for _ in some]
         return answers
 
-    def read(self, operation):
+    def post(self, path, body):
+        self.socket.sendall(encode_post(path, body))
+        return self.reply()
+
+    def reply(self):
+        """The status of a reply, and its body."""
         status = int(self.reader.readline().split()[1])
         length = 0
         while (line := self.reader.readline().strip()) != b"":
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)
-        body = json.loads(self.reader.read(length))
+        return status, json.loads(self.reader.read(length))
+
+    def block(self, key, limit, lasts_ns):
+        status, body = self.post("block", {"key": key, "limit": limit, "block_ms": lasts_ns // 10**6})
+        assert status == 200
+        return told(*(body[name] for name in TOLD))
+
+    def unblock(self, key, limit):
+        status, body = self.post("unblock", {"key": key, "limit": limit})
+        assert status == 200
+        return body
+
+    def ask_all(self, operation, pairs, cost):
+        if operation == "take_all":
+            path, question = "take_all", {"limits": [{"key": key, "limit": limit} for key, limit in pairs]}
+        else:
+            path, question = "can_take", {"key": pairs[0][0], "limit": [limit for _, limit in pairs]}
+        status, body = self.post(path, question | {"cost": cost})
+        if status == 400:
+            return None, body["detail"]
+        assert status == self.STATUS[body["verdict"]]
+        each = [{name.removesuffix("_ns"): value for name, value in one.items()} for one in body["limits"]]
+        return (told(*(body[name] for name in TOLD)), body["binding"], each), None
+
+    def read(self, operation):
+        status, body = self.reply()
         if status == 400:
             return None, body["detail"]
         if operation == "reset":
             assert status == 200
             return {"live": body["existed"]}, None
-        names = ("verdict", "capacity", "remaining", "retry_after_ns", "reset_after_ns", "delay_ns")
-        answer = told(*(body[name] for name in names))
-        assert status == self.STATUS[answer["verdict"]]
+        answer = told(*(body[name] for name in TOLD))
+        assert status == (200 if operation == "show" else self.STATUS[answer["verdict"]])
         retry_ns = body["retry_after_ns"]
         assert body["retry_after_ms"] == (-1 if retry_ns == -1 else -(-retry_ns // 10**6))
         answer.update({name: Fraction(body[name]) for name in vectors.AMOUNTS if name in body})
@@ -181,6 +244,15 @@ def run_limit_text(client, step, key):
         assert f"byte {step.expected['offset']}:" in error, f"{step.where}: {error}"
 
 
+def run_together(client, step, case):
+    """Several limits in one take."""
+    keys = [f"{case.where} {member.key}" for member in step.members]
+    answer, error = client.ask_all(step.operation, list(zip(keys, step.limit_texts)), step.cost)
+    assert error is None, f"{step.where}: {error}"
+    whole, binding, each = answer
+    step.check(step.told(whole, None if binding == -1 else binding, each))
+
+
 def run_step(clock, client, step, case):
     key = f"{case.where} {getattr(step, 'key', step.text)}"
     if not isinstance(step, vectors.LimitText):
@@ -191,6 +263,12 @@ def run_step(clock, client, step, case):
         step.check({"reply": client.throttle(key, step.numbers)})
     elif isinstance(step, vectors.Repeat):
         run_repeat(clock, client, step, key)
+    elif isinstance(step, vectors.Together):
+        run_together(client, step, case)
+    elif isinstance(step, vectors.Block) and step.operation == "block":
+        step.check(client.block(key, step.limit_text, step.lasts))
+    elif isinstance(step, vectors.Block):
+        step.check(client.unblock(key, step.limit_text))
     else:
         (answer, error), = client.ask(step.operation, [(key, step.limit_text, step.cost)])
         if step.is_uncounted:
@@ -200,15 +278,18 @@ def run_step(clock, client, step, case):
         step.check(answer)
 
 
-@pytest.mark.parametrize("protocol", [Resp, Http], ids=["resp", "http"])
-@pytest.mark.parametrize("store", ["memory", "file"])
+@pytest.mark.parametrize("store,protocol", [
+    pytest.param("memory", Resp, id="memory-resp"),
+    pytest.param("memory", Http, id="memory-http", marks=pytest.mark.once),
+    pytest.param("file", Resp, id="file-resp", marks=pytest.mark.once),
+    pytest.param("file", Http, id="file-http")])
 @pytest.mark.parametrize("path", PATHS, ids=os.path.basename)
 def test_server(path, store, protocol, tmp_path):
     cases = [case for case in vectors.read(path) if not (case.is_late or case.is_named)]
     if not cases:
         assert os.path.basename(path) in ("late_readings.vec", "changed_numbers.vec")
         return
-    clock, client = Clock(tmp_path if store == "file" else None), None
+    clock, client = Clock(tmp_path, store == "file"), None
     try:
         for case in cases:
             if clock.begin(case):

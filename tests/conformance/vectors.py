@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import model
+import world as worlds
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
-VERDICTS = ("allowed", "limited", "never")
+VERDICTS = ("allowed", "limited", "never", "blocked")
 DURATIONS = ("retry_after", "reset_after", "delay")
 AMOUNTS = ("level", "spill")
 COUNTS = ("capacity", "remaining")
-FLAGS = ("full", "live")
+FLAGS = ("full", "live", "was_blocked")
 
 
 class BadVector(Exception):
@@ -91,6 +92,48 @@ class Decide(Step):
 
 
 @dataclass
+class Block(Decide):
+    """Locks a key out for so long, in nanoseconds, or lets it in."""
+
+    lasts: int
+
+    def run(self, world):
+        if self.operation == "unblock":
+            return {"was_blocked": world.unblock(self.limit, self.identity, self.key, self.at)}
+        return vars(world.block(self.limit, self.identity, self.key, self.lasts, self.at))
+
+
+@dataclass
+class Together(Step):
+    """A take under several limits. `expected` is about all of them, `expected_each` about one after the other, if
+    at all; a protocol says of each limit less than of all."""
+
+    at: int
+    operation: str
+    members: list
+    limit_texts: list
+    names: list  # KEY@LIMIT
+    cost: str
+    expected_each: list
+
+    def run(self, world):
+        operation = self.operation.removesuffix("_all")
+        whole, binding, each = world.decide_all(operation, self.members, model.parse_cost(self.cost), self.at)
+        return self.told(vars(whole), binding, [vars(answer) for answer in each])
+
+    def told(self, whole, binding, each):
+        """An answer in the words of check()."""
+        return whole | {"binding": None if binding is None else self.names[binding], "each": each}
+
+    def check(self, got):
+        super().check(got)
+        for name, expected, answer in zip(self.names, self.expected_each, got["each"]):
+            told = {field: value for field, value in expected.items() if field in answer}
+            for field, value, seen in differences(told, answer):
+                raise AssertionError(f"{self.where}: {self.text}\n  of {name} expected {field}={value}, got {seen}")
+
+
+@dataclass
 class Repeat(Decide):
     """The same take at regular instants; the answers are counted."""
 
@@ -143,6 +186,7 @@ class Case:
     where: str
     title: str
     steps: list = field(default_factory=list)
+    shadows: dict = field(default_factory=dict)  # NAME -> text, of limits in shadow mode
 
     @property
     def is_late(self):
@@ -163,7 +207,9 @@ class Case:
     @property
     def is_dated(self):
         """True if it matters what day it is."""
-        return any(step.limit.kind == "fixed" for step in self.steps if isinstance(step, Decide))
+        limits = [step.limit for step in self.steps if isinstance(step, Decide)]
+        limits += [member.limit for step in self.steps if isinstance(step, Together) for member in step.members]
+        return any(limit.kind == "fixed" for limit in limits)
 
     @property
     def last_ns(self):
@@ -176,7 +222,7 @@ class Reader:
 
     def __init__(self):
         self.cases = []
-        self.limits = {}  # NAME -> (Limit, text, name or None)
+        self.limits = {}  # NAME -> (Limit, text, name or None); in shadow the text is the name
         self.used = None
 
     def statement(self, where, line):
@@ -187,10 +233,14 @@ class Reader:
             return
         if not self.cases:
             raise BadVector("the first statement is a case")
-        if words[0] in ("limit", "named"):
+        if words[0] in ("limit", "named", "shadow"):
             text = line.split(None, 2)[2]
             name = words[1] if words[0] == "named" else None
-            self.limits[words[1]] = (model.parse_limit(text), text, name)
+            limit = model.parse_limit(text)
+            if words[0] == "shadow":
+                self.cases[-1].shadows[words[1]] = text
+                text = words[1]
+            self.limits[words[1]] = (limit, text, name)
             self.used = words[1]
         elif words[0] == "use":
             self.used = words[1]
@@ -211,12 +261,49 @@ class Reader:
             numbers += [1] * (4 - len(numbers))
             return Throttle(where, line, {"reply": [int(word) for word in answers]},
                             parse_duration(words[1]), words[3], numbers)
+        if verb == "at" and words[2] in ("block", "unblock"):
+            return self.block(where, line, words, answers)
+        if verb == "at" and words[2] in ("take_all", "can_take_all"):
+            return self.together(where, line, words, answer)
         if verb == "at":
             return Decide(where, line, self.answers(words[2], answers), parse_duration(words[1]),
                           *self.asked(words[2:]))
         if verb == "from":
             return self.repeat(where, line, words, answers)
         raise BadVector(f"'{verb}' is no statement")
+
+    def block(self, where, line, words, answers):
+        """at TIME block KEY DURATION, at TIME unblock KEY"""
+        operation, key, *lasts = words[2:]
+        lasts_ns = parse_duration(lasts[0]) if operation == "block" else 0
+        if lasts_ns % 10**6 != 0:
+            raise BadVector("over the wire a block lasts whole milliseconds")
+        limit, text, name = self.limits[self.used]
+        expected = self.answers(operation, answers)
+        return Block(where, line, expected, parse_duration(words[1]), operation, limit, text, name, key, "1", lasts_ns)
+
+    def together(self, where, line, words, answer):
+        """at TIME take_all KEY@LIMIT ... [COST] -> OF ALL [; OF THE FIRST ; ...]"""
+        names = [word for word in words[3:] if "@" in word]
+        pairs = [name.split("@") for name in names]
+        limits = [self.limits[limit] for _, limit in pairs]
+        members = [worlds.Member(limit, name or limit.identity, key, limit_name in self.cases[-1].shadows)
+                   for (key, limit_name), (limit, _, name) in zip(pairs, limits)]
+        if len({(member.identity, member.key) for member in members}) < len(members):
+            raise BadVector("a bucket twice")
+        if words[2] == "can_take_all" and len({key for key, _ in pairs}) > 1:
+            raise BadVector("over the wire only limits of one key are looked at together")
+        of_all, *each = answer.split(";")
+        binding = [word.partition("=")[2] for word in of_all.split() if word.startswith("binding=")]
+        others = [word for word in of_all.split() if not word.startswith("binding=")]
+        expected = self.answers("take", others)
+        if binding and binding[0] not in ("none", *names) or len(each) not in (0, len(names)):
+            raise BadVector("binding=KEY@LIMIT or none, and an answer of every limit or of none")
+        if binding:
+            expected["binding"] = None if binding[0] == "none" else binding[0]
+        return Together(where, line, expected, parse_duration(words[1]), words[2], members,
+                        [text for _, text, _ in limits], names, (words[3 + len(names) :] or ["1"])[0],
+                        [self.answers("reset", words.split()) for words in each])
 
     def limit_text(self, where, line, verb, text, answer):
         if verb == "accept":
@@ -242,7 +329,7 @@ class Reader:
                 expected["verdict"] = word
             else:
                 raise BadVector(f"'{word}' is no answer")
-        if not expected or ("verdict" not in expected and operation != "reset"):
+        if not expected or ("verdict" not in expected and operation not in ("reset", "unblock")):
             raise BadVector("nothing is expected")
         return expected
 

@@ -26,7 +26,7 @@ static void require_limits(const struct names *names)
         require(limit->index == i);
         require(names_find(names, limit->name, strlen(limit->name)).limit == limit);
         for (size_t k = 0; k < limit->override_count; k++) {
-            struct text key = limit->overrides[k].key;
+            struct bytes key = limit->overrides[k].key;
             const struct named_rule *rule = named_limit_rule(limit, key.at, key.length);
             require(memchr(key.at, '*', key.length) != NULL
                     || rule == &limit->overrides[k].numbers);
@@ -37,11 +37,11 @@ static void require_limits(const struct names *names)
 static void require_chains(const struct names *names)
 {
     static char room[CHAIN_KEYS_BYTES_MAX];
-    static const struct text KEY = {"key", 3};
+    static const struct bytes KEY = {"key", 3};
     for (size_t i = 0; i < names_chain_count(names); i++) {
         const struct named_chain *chain = names_chain(names, i);
         const struct variables none = {0};
-        struct text keys[CHAIN_LINK_COUNT_MAX];
+        struct bytes keys[CHAIN_LINK_COUNT_MAX];
         struct weir_error error;
         size_t used = 0;
         require(chain->link_count >= 1 && chain->link_count <= CHAIN_LINK_COUNT_MAX);
@@ -57,12 +57,12 @@ static void require_routes(const struct names *names)
 {
     for (size_t i = 0; i < names_route_count(names); i++) {
         const struct route *route = names_route_at(names, i);
-        struct text path;
+        struct bytes path;
         char *room = malloc(route->path.length);
         require(room != NULL && route_path(route->path, room, &path));
         require(path.length == route->path.length);
         require(memcmp(path.at, route->path.at, path.length) == 0);
-        const struct route *found = names_route(names, (struct text){"GET", 3}, path);
+        const struct route *found = names_route(names, (struct bytes){"GET", 3}, path);
         require(found == NULL || found <= route || (route->methods & 1) == 0);
         free(room);
     }

@@ -2,16 +2,19 @@
  *
  * Workers charge the same buckets while their file is given another size, again and again: each worker in
  * the mapping with which it began, for as long as it lives. Those who resize are killed wherever they
- * happen to be, and so are workers. At the end the books must agree, as in kill_random.c.
+ * happen to be, and so are workers. At the end the books must agree, as in kill_random.c; and of windows, whose
+ * events move along, never more than N may have been let through in any P.
  *
  *     resize [soak]
  *
  * Then a resize is led by single steps and killed after those that change something (an ordinary test: the
  * folder, or every CHANGE_STRIDE-th change of the file): each time all
  * buckets must be as they were, for who has the file open and for who opens it, nobody may wait, and the
- * next resize must succeed. */
+ * next resize must succeed. How many steps it takes is not always the same, and many more on a busy machine:
+ * the kernel's clock is read anew if it was set meanwhile. */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,26 +27,34 @@
 #include <unistd.h>
 
 #include "core/bucket_math.h"
+#include "limiter/shared_lines/shared_move.h"
 #include "store/table/file_opening.h"
 #include "store/table/resize.h"
 #include "world.h"
 
 enum {
     WORKERS = 3,
-    KEYS = 40,   // that stay
-    LANDED = 30, // kills while buckets move
+    KEYS = 40, // that stay
+    WINDOWS = 3,
+    EVENTS_MAX = 1 << 20, // that a worker tells of
+    LANDED = 30,          // kills while buckets move
     LANDED_SOAK = 3000,
     GENERATION_MAX = 5, // a worker lives through so many
     STEP_NS = 100,
     BLOCKED_S = 120,
     STEPS_MAX = 3000000,
-    CHANGE_STRIDE = 4,
-    EVEN_KILLS = 4 // of a resize led by steps, beside those where something changes
+    CHANGE_STRIDE = 12,
+    EVEN_KILLS = 2 // of a resize led by steps, beside those where something changes
 };
 
 #define T0     UINT64_C(1000000000000)
 #define MINUTE UINT64_C(60000000000)
 #define NO_KEY UINT64_MAX
+
+/* What a window let through: one unit. */
+struct event {
+    uint64_t at_ns, key;
+};
 
 /* What a worker tells, before and after each operation. */
 struct worker {
@@ -52,6 +63,8 @@ struct worker {
     volatile uint64_t key; // that is being charged
     volatile int64_t held[KEYS];
     volatile uint64_t operation_count;
+    volatile uint64_t event_count;
+    struct event events[EVENTS_MAX]; // of windows; memory that nobody writes costs nothing
 };
 
 struct books {
@@ -64,7 +77,7 @@ struct books {
 static char folder[64];
 static char path[128];
 static struct books *books;
-static struct weir_rule stays, passes;
+static struct weir_rule stays, passes, windows, log_rule;
 static uint64_t doubtful[KEYS]; // operations of the killed
 
 static struct table *open_table(uint64_t bytes)
@@ -102,11 +115,31 @@ static struct weir_decision ask(struct table *table, enum weir_operation operati
 
 /* ---- those who charge ---- */
 
+/* Who is killed before it tells of an event has let one through of which the books do not know: they may
+ * say less than was let through, and never more. */
+static void take_of_a_window(struct table *table, struct worker *worker, uint64_t key,
+                             uint64_t now_ns)
+{
+    struct weir_decision decision = ask(table, WEIR_TAKE, &windows, key, 1, now_ns, NULL);
+    if (decision.verdict == WEIR_ALLOWED) {
+        uint64_t at_ns = now_ns + (uint64_t)decision.reset_after_ns - windows.limit.full_ns;
+        worker->events[worker->event_count] = (struct event){at_ns, key};
+        worker->event_count++;
+    } else if (decision.verdict != WEIR_LIMITED) {
+        give_up("a window said: %s", weir_verdict_word(decision.verdict));
+    }
+}
+
 static void do_operation(struct table *table, struct worker *worker)
 {
     uint64_t random = world_random(&worker->random);
     uint64_t now_ns = __atomic_fetch_add(&books->now_ns, STEP_NS, __ATOMIC_RELAXED);
     uint64_t key = random / 4 % KEYS;
+    if (key % 4 == 0 && worker->event_count < EVENTS_MAX) {
+        take_of_a_window(table, worker, key / 4 % WINDOWS, now_ns);
+        worker->operation_count++;
+        return;
+    }
     if (random % 4 == 0) { // a bucket that drains at once, mostly a new one
         (void)ask(table, WEIR_TAKE, &passes, random | 1, 1, now_ns, NULL);
         worker->operation_count++;
@@ -171,9 +204,12 @@ static uint64_t size_of(uint64_t random)
 
 static enum weir_status resize(uint64_t bytes, struct weir_error *error)
 {
+    struct room_mover mover;
+    room_mover_init(&mover);
     struct resize_config config = {.path = path,
                                    .bytes = bytes,
                                    .is_caller_clock = true,
+                                   .lines = &mover.lines,
                                    .now_ns = __atomic_load_n(&books->now_ns, __ATOMIC_RELAXED),
                                    .watch = note_phase};
     struct resize_report report;
@@ -220,8 +256,45 @@ static void see_that_all_go_on(void)
     }
 }
 
+static int by_key_and_time(const void *a, const void *b)
+{
+    const struct event *left = a;
+    const struct event *right = b;
+    if (left->key != right->key) {
+        return left->key < right->key ? -1 : 1;
+    }
+    return (left->at_ns > right->at_ns) - (left->at_ns < right->at_ns);
+}
+
+/* Whoever is N events behind another one has come P later. */
+static void check_windows(void)
+{
+    uint64_t count = 0;
+    uint64_t most = windows.limit.capacity;
+    struct event *all = malloc(WORKERS * sizeof books->workers[0].events);
+    if (all == NULL) {
+        give_up("no memory");
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        struct worker *worker = &books->workers[i];
+        memcpy(all + count, worker->events, worker->event_count * sizeof *all);
+        count += worker->event_count;
+    }
+    qsort(all, count, sizeof *all, by_key_and_time);
+    for (uint64_t i = most; i < count; i++) {
+        if (all[i].key == all[i - most].key
+            && all[i].at_ns < all[i - most].at_ns + windows.limit.full_ns) {
+            give_up("more than %" PRIu64 " in a window that begins at %" PRIu64, most,
+                    all[i - most].at_ns);
+        }
+    }
+    free(all);
+    printf("%" PRIu64 " events of windows are as they should be\n", count);
+}
+
 static void close_books(void)
 {
+    check_windows();
     struct table *table = open_table(0);
     int64_t sum = 0;
     uint64_t doubt = 0;
@@ -304,7 +377,7 @@ static void kill_at_random(uint64_t goal)
 
 /* ---- led step by step ---- */
 
-enum { STEP_KEYS = 12, FROM_BYTES = 65536, INTO_BYTES = 3 * 65536 };
+enum { STEP_KEYS = 12, FROM_BYTES = 65536, INTO_BYTES = 3 * 65536, LOG_KEY = 999, LOG_COUNT = 230 };
 
 static volatile bool *is_done;
 
@@ -329,9 +402,12 @@ static pid_t start_led(void)
         give_up("no process");
     }
     if (child == 0) {
+        struct room_mover mover;
+        room_mover_init(&mover);
         struct resize_config config = {.path = path,
                                        .bytes = INTO_BYTES,
                                        .is_caller_clock = true,
+                                       .lines = &mover.lines,
                                        .now_ns = T0,
                                        .watch = stop_at_phases};
         struct resize_report report;
@@ -393,6 +469,9 @@ static struct table *prepare(void)
         (void)ask(table, WEIR_TAKE, &stays, key, key + 1, T0, NULL);
     }
     (void)ask(table, WEIR_TAKE, &passes, 1, 1, T0 - MINUTE, NULL); // one that is forgotten
+    for (int i = 0; i < LOG_COUNT; i++) {                          // two chunks
+        (void)ask(table, WEIR_TAKE, &log_rule, LOG_KEY, 1, T0, NULL);
+    }
     return table;
 }
 
@@ -406,6 +485,10 @@ static void check_all(struct table *table, uint64_t more, uint64_t at)
             give_up("killed after step %" PRIu64 ": key %" PRIu64 " is empty at %" PRIu64, at, key,
                     detail.empty_at_ns);
         }
+    }
+    uint64_t left = log_rule.limit.capacity - LOG_COUNT - more;
+    if (ask(table, WEIR_SHOW, &log_rule, LOG_KEY, 0, T0, NULL).remaining != left) {
+        give_up("killed after step %" PRIu64 ": a window has lost events", at);
     }
 }
 
@@ -425,6 +508,7 @@ static void check_death(struct table *old, uint64_t at, bool is_even)
     for (uint64_t key = 0; key < STEP_KEYS; key++) { // of both, in turns
         (void)ask(key % 2 == 0 ? old : fresh, WEIR_TAKE, &stays, key, 1, T0, NULL);
     }
+    (void)ask(fresh, WEIR_TAKE, &log_rule, LOG_KEY, 1, T0, NULL);
     (void)ask(old, WEIR_TAKE, &stays, STEP_KEYS, 1, T0, NULL); // a new one
     check_all(fresh, 1, at);
     check_all(old, 1, at);
@@ -460,7 +544,7 @@ static void kill_after(uint64_t at, uint64_t kill_count)
 {
     struct table *table = prepare();
     pid_t child = start_led();
-    for (uint64_t i = 0; i <= at; i++) {
+    for (uint64_t i = 0; i <= at && !*is_done; i++) {
         step(child);
     }
     end_resizer(child);
@@ -509,6 +593,15 @@ static void remove_folder(void)
     (void)rmdir(folder);
 }
 
+/* Once a large block was given back, glibc keeps such blocks, and calloc() has to clear them: hundreds of
+ * thousands of steps, for a led string instruction stops after every byte. */
+static void keep_large_blocks_apart(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     bool is_soak = argc > 1 && strcmp(argv[1], "soak") == 0;
@@ -523,7 +616,12 @@ int main(int argc, char **argv)
     stays = world_rule("1/min capacity=50000000");
     passes = world_rule("100000/s capacity=1");
     passes.hash_key[0]++;
+    windows = world_rule("window 10/20us");
+    windows.hash_key[0] += 2;
+    log_rule = world_rule("window 900/h");
+    log_rule.hash_key[0] += 3;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    keep_large_blocks_apart();
     kill_at_random(is_soak ? LANDED_SOAK : LANDED);
     kill_at_steps(is_soak);
     remove_folder();

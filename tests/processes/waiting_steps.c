@@ -7,8 +7,8 @@
  *     waiting_steps [soak]
  *
  * The child stops itself, is led through the operation step by step (ptrace), and killed. Which steps change
- * the room is found out in a run that is not killed. An ordinary test kills after every third of these; a soak
- * after all of them, and after every seventh step. */
+ * the room is found out in a run that is not killed. An ordinary test kills after every third of these (or ninth,
+ * where there are many steps); a soak after all of them, and after every seventh step. */
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #include "limiter/limiter_state.h"
-#include "limiter/shared_room.h"
+#include "limiter/shared_lines/shared_room.h"
 #include "sharing.h"
 
-enum { STEPS_MAX = 400000, WAITERS = 2, BLOCKED_S = 120 };
+enum { STEPS_MAX = 400000, STEPS_MANY = 10000, WAITERS = 2, BLOCKED_S = 120 };
 
 #define T0   UINT64_C(1000000000000000)
 #define S    UINT64_C(1000000000)
@@ -35,13 +35,13 @@ struct one {
     struct waiter waiter; // first: it leads back here
     uint64_t due_ns;
     bool stands;
-    struct weir_decision decision;
+    struct weir_decision decision, decisions[2];
 };
 
 static struct weir_limiter *limiter;
-static struct weir_rule rule;
-static struct one ours[WAITERS];  // the parent's
-static struct one its, its_first; // the child's
+static struct weir_rule rule, more_rule; // the second for takes under both
+static struct one ours[WAITERS];         // the parent's
+static struct one its, its_first;        // the child's
 static uint64_t served_at_ns[WAITERS];
 static volatile bool *is_done;
 
@@ -73,6 +73,20 @@ static void join_line(struct one *one, const char *key, uint64_t cost, uint64_t 
     }
 }
 
+/* Under both limits, one unit each. */
+static void join_both(struct one *one, uint64_t now_ns)
+{
+    static const struct waiter_ops OPS = {.schedule = note_due, .answer = note_answer};
+    const struct weir_request requests[2] = {
+        {.rule = &rule, .key = "key", .key_len = 3, .cost_micro = WEIR_UNIT, .and_next = true},
+        {.rule = &more_rule, .key = "more", .key_len = 4, .cost_micro = WEIR_UNIT},
+    };
+    *one = (struct one){.waiter.ops = &OPS, .due_ns = UINT64_MAX, .stands = true};
+    if (!lines_join(limiter->lines, &one->waiter, requests, 2, LONG, now_ns, one->decisions)) {
+        one->stands = false;
+    }
+}
+
 static void call(struct one *one, uint64_t now_ns)
 {
     lines_lock(limiter->lines);
@@ -80,11 +94,12 @@ static void call(struct one *one, uint64_t now_ns)
     lines_unlock(limiter->lines);
 }
 
-static struct weir_decision ask(enum weir_operation operation, uint64_t cost, uint64_t now_ns)
+static struct weir_decision ask_about(const struct weir_rule *about, const char *key,
+                                      enum weir_operation operation, uint64_t cost, uint64_t now_ns)
 {
-    struct weir_request request = {.rule = &rule,
-                                   .key = "key",
-                                   .key_len = 3,
+    struct weir_request request = {.rule = about,
+                                   .key = key,
+                                   .key_len = strlen(key),
                                    .cost_micro = cost * WEIR_UNIT,
                                    .operation = operation};
     struct weir_decision decision;
@@ -92,11 +107,22 @@ static struct weir_decision ask(enum weir_operation operation, uint64_t cost, ui
     return decision;
 }
 
+static struct weir_decision ask(enum weir_operation operation, uint64_t cost, uint64_t now_ns)
+{
+    return ask_about(&rule, "key", operation, cost, now_ns);
+}
+
 /* ---- scenarios: what the parent does, then the child, and then the child under the knife ---- */
 
 static void fill(void)
 {
     (void)ask(WEIR_FILL, 10, T0);
+}
+
+static void fill_both(void)
+{
+    (void)ask(WEIR_FILL, 10, T0);
+    (void)ask_about(&more_rule, "more", WEIR_FILL, 10, T0);
 }
 
 static void nothing(void)
@@ -111,6 +137,21 @@ static void ours_first(void)
 static void its_own_first(void)
 {
     join_line(&its, "key", 1, T0);
+}
+
+static void its_own_both(void)
+{
+    join_both(&its, T0);
+}
+
+static void ours_both_first(void)
+{
+    join_both(&ours[0], T0);
+}
+
+static void ours_both_behind(void)
+{
+    join_both(&ours[1], T0);
 }
 
 static void ours_behind(void)
@@ -128,29 +169,62 @@ static void it_is_called(void)
     call(&its, T0 + S);
 }
 
+static void it_joins_both(void)
+{
+    join_both(&its, T0);
+}
+
+/* It goes from the first, and stands in the second until its egress. */
+static void its_own_in_queue(void)
+{
+    join_both(&its, T0);
+    call(&its, T0 + S);
+}
+
+static void it_is_called_again(void)
+{
+    call(&its, T0 + 2 * S);
+}
+
 static void it_leaves(void)
 {
     (void)lines_leave(limiter->lines, &its.waiter, T0 + S / 2);
 }
 
 static const struct scenario {
-    const char *name, *limit;
+    const char *name, *limit, *more; // NULL: the same
     void (*fill)(void);
     void (*before)(void); // in the parent
     void (*child)(void);
     void (*behind)(void); // in the parent
     void (*operation)(void);
 } SCENARIOS[] = {
-    {"joins an empty line", "1/s capacity=10", fill, nothing, nothing, nothing, it_joins},
-    {"joins behind another", "1/s capacity=10", fill, ours_first, nothing, nothing, it_joins},
-    {"joins a queue", "queue 1/s capacity=10", nothing, ours_first, nothing, nothing, it_joins},
-    {"takes its turn", "1/s capacity=10", fill, nothing, its_own_first, ours_behind, it_is_called},
-    {"takes the last turn", "1/s capacity=10", fill, nothing, its_own_first, nothing, it_is_called},
-    {"goes from a queue", "queue 1/s capacity=10", nothing, nothing, its_own_first, ours_behind,
+    {"joins an empty line", "1/s capacity=10", NULL, fill, nothing, nothing, nothing, it_joins},
+    {"joins behind another", "1/s capacity=10", NULL, fill, ours_first, nothing, nothing, it_joins},
+    {"joins a queue", "queue 1/s capacity=10", NULL, nothing, ours_first, nothing, nothing,
+     it_joins},
+    {"takes its turn", "1/s capacity=10", NULL, fill, nothing, its_own_first, ours_behind,
      it_is_called},
-    {"leaves the head", "1/s capacity=10", fill, nothing, its_own_first, ours_behind, it_leaves},
-    {"leaves a queue's middle", "queue 1/s capacity=10", nothing, ours_first, its_own_first,
+    {"takes the last turn", "1/s capacity=10", NULL, fill, nothing, its_own_first, nothing,
+     it_is_called},
+    {"goes from a queue", "queue 1/s capacity=10", NULL, nothing, nothing, its_own_first,
+     ours_behind, it_is_called},
+    {"leaves the head", "1/s capacity=10", NULL, fill, nothing, its_own_first, ours_behind,
+     it_leaves},
+    {"takes a turn at a window", "window 10/1s", NULL, fill, nothing, its_own_first, ours_behind,
+     it_is_called},
+    {"leaves a queue's middle", "queue 1/s capacity=10", NULL, nothing, ours_first, its_own_first,
      ours_behind, it_leaves},
+    {"joins two lines", "1/s capacity=10", NULL, fill_both, ours_both_first, nothing, nothing,
+     it_joins_both},
+    {"takes a turn at both", "1/s capacity=10", NULL, fill_both, nothing, its_own_both,
+     ours_both_behind, it_is_called},
+    {"goes on to a queue", "1/s capacity=10", "queue 1/s capacity=10", fill, nothing, its_own_both,
+     ours_both_behind, it_is_called},
+    {"goes from its queue", "1/s capacity=10", "queue 1/s capacity=10", fill, nothing,
+     its_own_in_queue, ours_behind, it_is_called_again},
+    {"leaves two lines", "1/s capacity=10", NULL, fill_both, ours_first, its_own_both,
+     ours_both_behind, it_leaves},
 };
 
 /* ---- led step by step ---- */
@@ -213,12 +287,16 @@ static pid_t begin(const struct scenario *scenario)
                                          .caller_clock = true};
     struct weir_error error;
     if (weir_limiter_open(&limiter, &config, &error) != WEIR_OK
-        || weir_rule_from_text(&rule, limiter, scenario->limit, &error) != WEIR_OK) {
+        || weir_rule_from_text(&rule, limiter, scenario->limit, &error) != WEIR_OK
+        || weir_rule_from_text(&more_rule, limiter,
+                               scenario->more != NULL ? scenario->more : scenario->limit, &error)
+               != WEIR_OK) {
         give_up("%s", error.message);
     }
     memset(ours, 0, sizeof ours);
     memset(served_at_ns, 0, sizeof served_at_ns);
-    (void)ask(WEIR_FILL, 10, T0 - LONG); // the bucket has its slot
+    (void)ask(WEIR_FILL, 10, T0 - LONG); // the buckets have their slots
+    (void)ask_about(&more_rule, "more", WEIR_FILL, 10, T0 - LONG);
     (void)alarm(BLOCKED_S);
     struct weir_request other = {.rule = &rule,
                                  .key = "another",
@@ -290,6 +368,9 @@ static void go_on(const struct scenario *scenario, int at)
     struct weir_decision later = ask(WEIR_TAKE, 1, T0 + 20 * S);
     require(scenario, at, later.verdict == WEIR_ALLOWED && later.remaining == 9,
             "the bucket has drained, and lets others in");
+    later = ask_about(&more_rule, "more", WEIR_TAKE, 1, T0 + 20 * S);
+    require(scenario, at, later.verdict == WEIR_ALLOWED && later.remaining == 9,
+            "and so has the other one");
 }
 
 static void finish(pid_t child)
@@ -338,8 +419,9 @@ static void run(const struct scenario *scenario, bool is_soak)
     int step_count = explore(scenario, changes);
     for (int at = 0; at < step_count; at++) {
         change_count += changes[at];
+        int every = step_count < STEPS_MANY ? 3 : 9; // to get there takes its time
         bool is_chosen =
-            is_soak ? changes[at] || at % 7 == 0 : changes[at] && change_count % 3 == 0;
+            is_soak ? changes[at] || at % 7 == 0 : changes[at] && change_count % every == 0;
         if (!is_chosen) {
             continue;
         }

@@ -100,7 +100,7 @@ void world_check(const struct table *table)
         give_up("no memory");
     }
     for (uint64_t i = 0; i < slot_count; i++) {
-        const struct line *line = &table->lines[i / TABLE_LINE_SLOTS];
+        const struct table_line *line = &table->lines[i / TABLE_LINE_SLOTS];
         uint64_t tag = line->tags[i % TABLE_LINE_SLOTS];
         if (tag == 0) {
             continue;

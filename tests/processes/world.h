@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "sharing.h"
-#include "store/table/table.h"
+#include "store/table/places.h"
 
 /* Opens a new file for a clock of the caller's, and removes its name. */
 struct table *world_open(uint64_t bytes);

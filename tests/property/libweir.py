@@ -13,10 +13,11 @@ from pathlib import Path
 import model
 
 ROOT = Path(__file__).resolve().parents[2]
-VERDICTS = {0: "allowed", 1: "limited", 2: "never", 4: "error"}
+VERDICTS = {0: "allowed", 1: "limited", 2: "never", 3: "blocked", 4: "error"}
 OPERATIONS = ("take", "can_take", "fill", "refund", "show", "reset")
 KINDS = model.KINDS
 FIRSTS = ("interval", "now")
+UNTIL_EMPTY = 2**64 - 1  # as the length of a block
 REASONS = {1: "syntax", 2: "range", 3: "inexact"}
 
 
@@ -103,7 +104,7 @@ def config_of(limit):
     waiting = limit.waiting if limit.waiting is not None else usual_waiting(limit.kind)
     return LimitConfig(KINDS.index(limit.kind), count_micro, period_ns,
                        int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting,
-                       limit.months)
+                       limit.months, UNTIL_EMPTY if limit.block == "empty" else limit.block or 0)
 
 
 def usual_waiting(kind):
@@ -134,12 +135,13 @@ def limit_of(config):
     """A config in the model's terms."""
     kind = KINDS[config.kind]
     as_written = ((Fraction(config.count_micro, model.MICRO), config.period_ns, config.period_months)
-                  if kind in model.AS_WRITTEN else ())
+                  if kind in model.AS_WRITTEN else (None, None, 0))
     return model.Limit(Fraction(config.count_micro, config.period_ns * model.MICRO),
                        Fraction(config.capacity_micro, model.MICRO),
                        ("refuse", "allow")[config.on_full], kind, FIRSTS[config.first],
                        None if config.waiting == usual_waiting(kind) else config.waiting,
-                       *as_written)
+                       *as_written,
+                       block="empty" if config.block_ns == UNTIL_EMPTY else config.block_ns or None)
 
 
 def print_limit(config):
@@ -200,6 +202,21 @@ class CoreBucket:
 
 class SharedBucket(CoreBucket):
     take_function = LIBRARY.weir_shared_bucket_take
+
+
+class LoneKey:
+    """One key of a table: for kinds that need a store's memory beside their state."""
+
+    def __init__(self):
+        self.limiter, self.rules = Limiter(65536), {}
+
+    def decide(self, operation, compiled, cost_micro, now):
+        rule = self.rules.setdefault(id(compiled), (compiled, self.limiter.rule(compiled, b"name")))[1]
+        ((answer, more),) = self.limiter.decide([(operation, rule, b"key", cost_micro)], now)
+        return answer, more
+
+    def close(self):
+        self.limiter.close()
 
 
 class Limiter:

@@ -528,7 +528,7 @@ static void random_trace(bool may_be_late, bool may_change)
     }
 }
 
-enum { RANDOM_TRACES = 20000 };
+enum { RANDOM_TRACES = 20000 / EVERY };
 
 static void run_random(bool may_be_late, bool may_change)
 {

@@ -9,29 +9,42 @@
  *   nobody waits in vain    who is the first wherever it stands is refused there, at this instant
  *   nothing is left behind  marks, lines and places are as many as those who wait
  *
- *     WEIR_SEED=N         repeats one walk; its seed is printed where one fails
- *     SOAK_MINUTES=N      for so long, instead of a few seconds */
+ * seeds.h says how to repeat one walk, and how to walk for longer. */
 #include "../support/lines_world.h"
 
-#include <stdlib.h>
-#include <time.h>
-
 #include "../support/lines_view.h"
+#include "seeds.h"
 
-enum { LIMITS = 4, STEPS = 60, WALKS = 5000 };
+#ifdef LINES_SHARED
+enum { WALKS = 1000 }; // each begins with new memory that processes share
+#else
+enum { WALKS = 5000 };
+#endif
+enum { LIMITS = 4, STEPS = 60, EVENTS_MAX = PEOPLE_MAX + STEPS };
 
 #define MS UINT64_C(1000000)
 
 static const char *const KEYS[LIMITS] = {"a", "b", "c", "d"};
 
+/* A bucket, or the events of a window. */
+struct paper {
+    struct weir_bucket bucket;
+    struct event {
+        uint64_t at_ns, cost;
+    } events[EVENTS_MAX];
+    size_t count;
+};
+
 /* What is checked beside the real thing.
- *   paper  the bucket of each limit, as those who were let in have charged it; unused for queues */
+ *   papers  of each limit, as those who were let in have charged it; unused where there are queues */
 struct walk {
     struct people people;
     struct weir_rule rules[LIMITS];
-    struct weir_bucket paper[LIMITS];
+    struct paper papers[LIMITS];
     bool has_queues;
-    unsigned wants[PEOPLE_MAX]; // the limits of each person, as bits
+    unsigned wants[PEOPLE_MAX];   // the limits of each person, as bits
+    unsigned shadows[PEOPLE_MAX]; // those of them that are only tried
+    int first_limit[PEOPLE_MAX];  // and the order in which it asks for them begins here
     uint64_t costs[PEOPLE_MAX];
     bool was_standing[PEOPLE_MAX];
     uint64_t seed, random;
@@ -60,7 +73,7 @@ static uint64_t below(struct walk *walk, uint64_t limit)
 /* Who stands in the line of a limit, from the head on. */
 struct view {
     size_t count;
-    const struct waiter *waiters[PEOPLE_MAX];
+    struct lines_place places[PEOPLE_MAX];
 };
 
 static struct view view_of(struct walk *walk, int limit)
@@ -69,7 +82,7 @@ static struct view view_of(struct walk *walk, int limit)
     struct weir_request request = request_of(&walk->rules[limit], KEYS[limit], WEIR_TAKE, 0);
     uint64_t id = limiter->store->ops->id(limiter->store, &request);
     struct view view;
-    view.count = lines_view(limiter->lines, id, view.waiters, PEOPLE_MAX);
+    view.count = lines_view(limiter->lines, id, view.places, PEOPLE_MAX);
     return view;
 }
 
@@ -83,11 +96,68 @@ static bool is_of(const struct waiter *waiter, const struct person *person)
 static int place_of(const struct view *view, const struct person *person)
 {
     for (size_t i = 0; i < view->count; i++) {
-        if (is_of(view->waiters[i], person)) {
+        if (is_of(view->places[i].waiter, person)) {
             return (int)i;
         }
     }
     return -1;
+}
+
+/* ---- on paper ---- */
+
+/* What counts in a window; and how long it does. */
+static uint64_t level_of(const struct paper *paper, const struct weir_limit *limit, uint64_t now_ns,
+                         uint64_t *left_after_ns)
+{
+    uint64_t level = 0;
+    *left_after_ns = 0;
+    for (size_t i = 0; i < paper->count; i++) {
+        uint64_t leaves_at_ns = paper->events[i].at_ns + limit->full_ns;
+        if (leaves_at_ns > now_ns) {
+            level += paper->events[i].cost;
+            *left_after_ns = leaves_at_ns - now_ns;
+        }
+    }
+    return level;
+}
+
+/* What somebody does to one bucket. Of a take: false, if it does not fit. */
+static bool write_on_paper(struct paper *paper, const struct weir_limit *limit,
+                           enum weir_operation operation, uint64_t cost_micro, uint64_t now_ns)
+{
+    uint64_t unused_ns;
+    uint64_t cost = cost_micro / WEIR_UNIT;
+    if (limit->kind == WEIR_KIND_WINDOW) {
+        uint64_t room = limit->capacity - level_of(paper, limit, now_ns, &unused_ns);
+        cost = operation == WEIR_FILL && cost > room ? room : cost;
+        if (operation == WEIR_RESET) {
+            paper->count = 0;
+        } else if (operation != WEIR_REFUND && cost > 0 && cost <= room) { // which takes none
+            paper->events[paper->count++] = (struct event){now_ns, cost};
+        }
+        return cost <= room;
+    }
+    if (operation == WEIR_TAKE) {
+        return weir_bucket_take(&paper->bucket, limit, cost_micro, now_ns).verdict == WEIR_ALLOWED;
+    }
+    if (operation == WEIR_FILL) {
+        (void)weir_bucket_fill(&paper->bucket, limit, cost_micro, now_ns, NULL, NULL);
+    } else { // reset is all of a refund
+        cost_micro = operation == WEIR_RESET ? WEIR_COST_MAX : cost_micro;
+        (void)weir_bucket_refund(&paper->bucket, limit, cost_micro, now_ns);
+    }
+    return true;
+}
+
+static int64_t reset_after_ns(const struct paper *paper, const struct weir_limit *limit,
+                              uint64_t now_ns)
+{
+    uint64_t left_after_ns;
+    if (limit->kind == WEIR_KIND_WINDOW) {
+        (void)level_of(paper, limit, now_ns, &left_after_ns);
+        return (int64_t)left_after_ns;
+    }
+    return weir_bucket_show(&paper->bucket, limit, now_ns, NULL).reset_after_ns;
 }
 
 /* ---- what must hold ---- */
@@ -114,10 +184,15 @@ static void check_that_it_waits_for_something(struct walk *walk, const struct pe
         struct view view = view_of(walk, i);
         int place = place_of(&view, person);
         const struct weir_limit *limit = &walk->rules[i].limit;
+        CHECK(place < 0 || (walk->shadows[person - walk->people.list] >> i & 1) == 0);
         if (place >= 0) {
-            uint64_t held_ns = (uint64_t)look(walk, i, WEIR_SHOW, 0).reset_after_ns;
-            uint64_t cost_ns = cost_micro / WEIR_UNIT * limit->unit_ns;
-            is_refused |= place > 0 || is_a_queue(walk, i) || held_ns + cost_ns > limit->full_ns;
+            struct weir_decision seen = look(walk, i, WEIR_SHOW, 0);
+            uint64_t held_ns = (uint64_t)seen.reset_after_ns;
+            uint64_t cost = cost_micro / WEIR_UNIT;
+            is_refused |= place > 0 || is_a_queue(walk, i);
+            is_refused |= limit->kind == WEIR_KIND_WINDOW
+                              ? cost > seen.remaining
+                              : held_ns + cost * limit->unit_ns > limit->full_ns;
         }
     }
     CHECK(is_refused);
@@ -131,7 +206,7 @@ static void check_lines(struct walk *walk)
         struct view view = view_of(walk, i);
         line_count += view.count > 0;
         for (size_t j = 1; j < view.count && !is_a_queue(walk, i); j++) {
-            CHECK(view.waiters[j - 1]->turn < view.waiters[j]->turn);
+            CHECK(view.places[j - 1].turn < view.places[j].turn);
         }
     }
     for (int i = 0; i < walk->people.count; i++) {
@@ -152,20 +227,51 @@ static void check_levels(struct walk *walk)
 {
     for (int i = 0; i < LIMITS && !walk->has_queues; i++) {
         struct weir_decision told = look(walk, i, WEIR_SHOW, 0);
-        struct weir_decision paper =
-            weir_bucket_show(&walk->paper[i], &walk->rules[i].limit, walk->people.now_ns, NULL);
-        CHECK(told.reset_after_ns == paper.reset_after_ns);
+        CHECK(told.reset_after_ns
+              == reset_after_ns(&walk->papers[i], &walk->rules[i].limit, walk->people.now_ns));
     }
 }
 
-/* It was let in at this instant. */
-static void charge_on_paper(struct walk *walk, unsigned wants, uint64_t cost_micro)
+/* The limit of its next decision, behind the one of the last. */
+static int next_limit(const struct walk *walk, int who, int *step)
 {
-    for (int i = 0; i < LIMITS && !walk->has_queues; i++) {
-        if ((wants >> i & 1) != 0) {
-            struct weir_decision decision = weir_bucket_take(&walk->paper[i], &walk->rules[i].limit,
-                                                             cost_micro, walk->people.reading_ns);
-            CHECK(decision.verdict == WEIR_ALLOWED);
+    int limit;
+    do {
+        limit = (walk->first_limit[who] + (*step)++) % LIMITS;
+    } while ((walk->wants[who] >> limit & 1) == 0);
+    return limit;
+}
+
+/* It was let in by all that may refuse. Those that are only tried have charged it, or said no. */
+static bool is_let_in(const struct walk *walk, int who)
+{
+    const struct person *person = &walk->people.list[who];
+    size_t count = person->count > 0 ? person->count : 1;
+    bool is_let_in = true;
+    int step = 0;
+    for (size_t i = 0; i < count; i++) {
+        int limit = next_limit(walk, who, &step);
+        enum weir_verdict verdict =
+            person->count > 0 ? person->decisions[i].verdict : person->decision.verdict;
+        is_let_in &= verdict == WEIR_ALLOWED || (walk->shadows[who] >> limit & 1) != 0;
+    }
+    return is_let_in;
+}
+
+/* It was let in at this instant. */
+static void charge_on_paper(struct walk *walk, int who)
+{
+    const struct person *person = &walk->people.list[who];
+    size_t count = person->count > 0 ? person->count : 1;
+    int step = 0;
+    for (size_t i = 0; i < count && !walk->has_queues; i++) {
+        int limit = next_limit(walk, who, &step);
+        if (person->count == 0 || person->decisions[i].verdict == WEIR_ALLOWED) {
+            CHECK(write_on_paper(&walk->papers[limit], &walk->rules[limit].limit, WEIR_TAKE,
+                                 walk->costs[who], walk->people.reading_ns));
+        } else {
+            bool may_fit_later = person->decisions[i].verdict == WEIR_LIMITED; // a shadow
+            CHECK((person->decisions[i].retry_after_ns > 0) == may_fit_later);
         }
     }
 }
@@ -185,14 +291,9 @@ static void hear_answers(struct walk *walk)
             }
         }
         if (next >= 0) {
-            const struct person *person = &walk->people.list[next];
-            bool is_allowed = person->decision.verdict == WEIR_ALLOWED;
-            for (size_t i = 1; i < person->count; i++) {
-                is_allowed = is_allowed && person->decisions[i].verdict == WEIR_ALLOWED;
-            }
-            if (is_allowed) {
-                walk->people.reading_ns = person->answered_ns;
-                charge_on_paper(walk, walk->wants[next], walk->costs[next]);
+            if (is_let_in(walk, next)) {
+                walk->people.reading_ns = walk->people.list[next].answered_ns;
+                charge_on_paper(walk, next);
             }
             walk->was_standing[next] = false;
             heard = 1;
@@ -211,9 +312,10 @@ static void settle(struct walk *walk)
 
 static void open_walk(struct walk *walk)
 {
-    static const char *const BUCKETS[] = {"1/10ms capacity=1", "2/20ms capacity=3",
-                                          "1/7ms capacity=2", "5/25ms capacity=5",
-                                          "1/30ms capacity=4 waiting=3"};
+    static const char *const BUCKETS[] = {
+        "1/10ms capacity=1",      "2/20ms capacity=3",           "1/7ms capacity=2",
+        "5/25ms capacity=5",      "1/30ms capacity=4 waiting=3", "window 2/20ms",
+        "window 3/35ms waiting=3"};
     static const char *const QUEUES[] = {"queue 1/10ms capacity=3",
                                          "queue 1/15ms capacity=4 first=now"};
     struct weir_error error;
@@ -255,12 +357,16 @@ static void arrive(struct walk *walk)
     }
     walk->wants[i] = wants;
     walk->costs[i] = below(walk, 12) == 0 ? 0 : (1 + below(walk, 2)) * WEIR_UNIT;
-    int order = (int)below(walk, LIMITS);
+    bool is_alone = (wants & (wants - 1)) == 0; // a shadow alone waits for nothing
+    walk->first_limit[i] = (int)below(walk, LIMITS);
     for (int j = 0; j < LIMITS; j++) {
-        int limit = (j + order) % LIMITS;
+        int limit = (j + walk->first_limit[i]) % LIMITS;
         if ((wants >> limit & 1) != 0) {
-            requests[count++] =
+            bool is_shadow = !is_alone && below(walk, 6) == 0;
+            walk->shadows[i] |= (unsigned)is_shadow << limit;
+            requests[count] =
                 request_of(&walk->rules[limit], KEYS[limit], WEIR_TAKE, walk->costs[i]);
+            requests[count++].shadow = is_shadow;
         }
     }
     for (size_t j = 0; j + 1 < count; j++) {
@@ -302,17 +408,14 @@ static void meddle(struct walk *walk)
     uint64_t cost_micro = (1 + below(walk, 2)) * WEIR_UNIT;
     struct weir_limit *rule = &walk->rules[limit].limit;
     uint64_t now_ns = walk->people.now_ns;
-    struct weir_bucket *paper = &walk->paper[limit];
-    if (operation == WEIR_FILL) { // before those are heard who go because of it
-        (void)weir_bucket_fill(paper, rule, cost_micro, now_ns, NULL, NULL);
-    } else if (operation != WEIR_TAKE) {
-        uint64_t back_micro = operation == WEIR_RESET ? WEIR_COST_MAX : cost_micro;
-        (void)weir_bucket_refund(paper, rule, back_micro, now_ns);
+    struct paper *paper = &walk->papers[limit];
+    if (operation != WEIR_TAKE) { // before those are heard who go because of it
+        (void)write_on_paper(paper, rule, operation, cost_micro, now_ns);
     }
     struct weir_decision decision = look(walk, limit, operation, cost_micro);
     if (operation == WEIR_TAKE && decision.verdict == WEIR_ALLOWED) {
         CHECK(view_of(walk, limit).count == 0); // nobody overtakes
-        (void)weir_bucket_take(paper, rule, cost_micro, now_ns);
+        CHECK(write_on_paper(paper, rule, WEIR_TAKE, cost_micro, now_ns) || walk->has_queues);
     }
     people_advance(&walk->people, now_ns);
 }
@@ -344,19 +447,7 @@ static void run_walk(uint64_t seed)
 static void test_walks(void **state)
 {
     (void)state;
-    const char *seed = getenv("WEIR_SEED");
-    const char *minutes = getenv("SOAK_MINUTES");
-    if (seed != NULL) {
-        run_walk(strtoull(seed, NULL, 10));
-        return;
-    }
-    time_t end = time(NULL) + (minutes != NULL ? 60 * strtol(minutes, NULL, 10) : 0);
-    uint64_t walks = 0;
-    for (uint64_t next = 1; walks < WALKS || time(NULL) < end; next++) {
-        run_walk(next);
-        walks++;
-    }
-    print_message("%llu walks\n", (unsigned long long)walks);
+    (void)walk_seeds(WALKS, run_walk);
 }
 
 int main(void)

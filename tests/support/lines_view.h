@@ -8,11 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limiter/lines.h"
+#include "limiter/lines/lines.h"
+
+/* One who stands there: a waiter, or a part of one; where processes share the lines, one of ours.
+ *   turn  its place in the order of arrival */
+struct lines_place {
+    const struct waiter *waiter;
+    uint64_t turn;
+};
 
 /* Writes down who stands in the line of this bucket, from the head on: at most `most`. Returns how
  * many; 0 if there is no line. */
-size_t lines_view(const struct lines *lines, uint64_t id, const struct waiter **waiters,
-                  size_t most);
+size_t lines_view(const struct lines *lines, uint64_t id, struct lines_place *places, size_t most);
 
 #endif

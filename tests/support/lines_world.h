@@ -75,11 +75,13 @@ static void note_answer(struct waiter *waiter, const struct weir_decision *decis
 #define PEOPLE_MEMORY_BYTES(all) (all)
 #endif
 
-static void people_open(struct people *people, uint64_t memory_bytes, uint64_t waiting_max)
+/* `store` as weir_limiter_open() has it. */
+static inline void people_open_in(struct people *people, const char *store, uint64_t memory_bytes,
+                                  uint64_t waiting_max)
 {
-    const struct weir_limiter_config config = {.memory_bytes = PEOPLE_MEMORY_BYTES(memory_bytes),
+    const struct weir_limiter_config config = {.memory_bytes = memory_bytes,
                                                .waiting_max = waiting_max,
-                                               .store = PEOPLE_STORE,
+                                               .store = store,
                                                .seed = {1, 2},
                                                .caller_clock = true};
     struct weir_error error;
@@ -87,6 +89,11 @@ static void people_open(struct people *people, uint64_t memory_bytes, uint64_t w
     if (weir_limiter_open(&people->limiter, &config, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
+}
+
+static inline void people_open(struct people *people, uint64_t memory_bytes, uint64_t waiting_max)
+{
+    people_open_in(people, PEOPLE_STORE, PEOPLE_MEMORY_BYTES(memory_bytes), waiting_max);
 }
 
 static struct weir_request request_of(const struct weir_rule *rule, const char *key,
@@ -100,9 +107,9 @@ static struct weir_request request_of(const struct weir_rule *rule, const char *
 }
 
 /* One more person. See its `stands`: whether it waits. */
-static struct person *people_join_at(struct people *people, const struct weir_rule *rule,
-                                     const char *key, uint64_t cost_micro, uint64_t wait_ns,
-                                     uint64_t now_ns)
+static inline struct person *people_join_at(struct people *people, const struct weir_rule *rule,
+                                            const char *key, uint64_t cost_micro, uint64_t wait_ns,
+                                            uint64_t now_ns)
 {
     static const struct waiter_ops OPS = {.schedule = note_due, .answer = note_answer};
     assert_true(people->count < PEOPLE_MAX);
@@ -136,7 +143,7 @@ static inline struct person *people_join_together_at(struct people *people,
 }
 
 /* False if it was answered before, or is now: it was due. */
-static bool person_leave_at(struct person *person, uint64_t now_ns)
+static inline bool person_leave_at(struct person *person, uint64_t now_ns)
 {
     person->people->reading_ns = now_ns;
     bool stood = lines_leave(person->people->limiter->lines, &person->waiter, now_ns);
@@ -144,9 +151,10 @@ static bool person_leave_at(struct person *person, uint64_t now_ns)
     return stood;
 }
 
-static struct weir_decision people_ask_at(struct people *people, const struct weir_rule *rule,
-                                          const char *key, enum weir_operation operation,
-                                          uint64_t cost_micro, uint64_t now_ns)
+static inline struct weir_decision people_ask_at(struct people *people,
+                                                 const struct weir_rule *rule, const char *key,
+                                                 enum weir_operation operation, uint64_t cost_micro,
+                                                 uint64_t now_ns)
 {
     struct weir_request request = request_of(rule, key, operation, cost_micro);
     struct weir_decision decision;

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 enum { PARSER_CASE_BYTES_MAX = 256 * 1024 };
 

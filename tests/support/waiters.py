@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from line_model import Answer
-from weirserver import DEADLINE_S, RespClient, WeirServer
+from weirserver import DEADLINE_S, RespClient, WeirServer, encode_post
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -43,7 +43,9 @@ class RespWaiter:
         self.client.send("WEIR.TAKE", key, limit, "COST", cost, "WAIT", wait_ms)
 
     def is_readable(self, within_s=0):
-        return bool(select.select([self.socket], [], [], within_s)[0])
+        poll = select.poll()  # select() knows only descriptors below 1024
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(1000 * within_s))
 
     def answer(self, within_s=0):
         """The answer, or None if there is none yet."""
@@ -67,9 +69,8 @@ class HttpWaiter(RespWaiter):
         self.read_body()
 
     def ask(self, key, limit, wait_ms, cost=1):
-        body = json.dumps({"key": key, "limit": limit, "cost": cost, "wait_ms": wait_ms}).encode()
-        head = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n" % len(body)
-        self.socket.sendall(head + body)
+        question = {"key": key, "limit": limit, "cost": cost, "wait_ms": wait_ms}
+        self.socket.sendall(encode_post("take", question))
 
     def read_body(self):
         status = int(self.reader.readline().split()[1])

@@ -1,13 +1,15 @@
-"""A weir server for a test, and a RESP client that needs nothing installed.
+"""A weir server for a test, and clients of both protocols that need nothing installed.
 
     with WeirServer("--test-clock") as server:
         assert server.command("WEIR.TAKE", "alice", "10/s")[0] == 0
-        urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/healthz")
+        assert server.post("take", key="alice", limit="10/s").json["remaining"] == 8
+        assert server.metric("weir_decisions_total", limit="inline", verdict="allowed") == 2
 
 The server listens on free ports of loopback, and ends with the block. Which binary: $WEIR_BINARY, or
 build/$WEIR_PRESET/weir, or build/dev/weir.
 """
 
+import http.client
 import json
 import os
 import re
@@ -26,6 +28,12 @@ def weir_binary():
     """The `weir` under test."""
     preset = os.environ.get("WEIR_PRESET", "dev")
     return os.environ.get("WEIR_BINARY") or str(ROOT / "build" / preset / "weir")
+
+
+def reads_configurations():
+    """Whether libyaml is built in."""
+    said = subprocess.run([weir_binary(), "--version"], capture_output=True, text=True, check=True)
+    return "libyaml 0" in said.stdout
 
 
 def wait_until(condition, what="the condition", deadline_s=DEADLINE_S):
@@ -131,6 +139,26 @@ class RespClient:
         if kind == b",":
             return float(rest)
         raise ValueError(f"not a RESP reply: {line!r}")
+
+
+def encode_post(operation, question, more=b""):
+    """POST /v1/... as bytes, for a connection of one's own; `more` are lines of its head."""
+    body = json.dumps(question).encode()
+    head = b"POST /v1/%s HTTP/1.1\r\nHost: weir\r\n%sContent-Length: %d\r\n\r\n"
+    return head % (operation.encode(), more, len(body)) + body
+
+
+class HttpReply:
+    """An answer: its status, its header fields by name in whatever case, and its body."""
+
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
 
 
 class WeirServer:
@@ -262,6 +290,37 @@ class WeirServer:
         if self._client is None:
             self._client = self.client()
         return self._client.command(*arguments)
+
+    def request(self, method, target, body=None, headers=None):
+        """One HTTP request over a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=DEADLINE_S)
+        try:
+            connection.request(method, target, body, headers or {})
+            return HttpReply(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, target, **headers):
+        """X_Forwarded_For="..." is the field X-Forwarded-For."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.request("GET", target, headers=fields)
+
+    def post(self, operation, **question):
+        """POST /v1/..."""
+        is_json = {"Content-Type": "application/json"}
+        return self.request("POST", f"/v1/{operation}", json.dumps(question), is_json)
+
+    def metric(self, name, **labels):
+        """What /metrics says of it: the sum of all series that have these labels, or LookupError."""
+        values = []
+        for line in self.get("/metrics").body.decode().splitlines():
+            series, _, value = line.rpartition(" ")
+            found, _, rest = series.partition("{")
+            if found == name and labels.items() <= dict(re.findall(r'(\w+)="([^"]*)"', rest)).items():
+                values.append(float(value))
+        if not values:
+            raise LookupError(f"{name} {labels}")
+        return sum(values)
 
     def rss_bytes(self):
         with open(f"/proc/{self.pid}/status") as status:

@@ -21,7 +21,6 @@
 #include "protocol/engine.h"
 
 struct world_wait {
-    const char *why_not; // nobody can wait; or NULL
     bool holds;
     bool is_waiting;
     uint64_t wait_ns; // what was asked for last
@@ -47,12 +46,6 @@ struct world {
 static inline struct world *world_of(struct service *service)
 {
     return (struct world *)(void *)((char *)service - offsetof(struct world, service));
-}
-
-static inline const char *world_why_no_wait(struct service *service, size_t count)
-{
-    (void)count;
-    return world_of(service)->wait.why_not;
 }
 
 static inline bool world_wait(struct service *service, const struct weir_request *requests,
@@ -90,7 +83,6 @@ static inline bool world_open(struct world *world, const struct engine_ops *engi
 {
     const struct weir_limiter_config config = {.memory_bytes = memory_bytes, .seed = {1, 2}};
     *world = (struct world){.engine = engine, .ops = *ops, .is_healthy = true};
-    world->ops.why_no_wait = world_why_no_wait;
     world->ops.wait = world_wait;
     if (weir_limiter_open(&world->limiter, &config, NULL) != WEIR_OK) {
         return false;

@@ -3,9 +3,7 @@
 import json
 import os
 import subprocess
-import urllib.error
 import urllib.parse
-import urllib.request
 
 import pytest
 from waiters import WaitingServer
@@ -27,22 +25,12 @@ def key(request):
     return f"key:{request.node.name}"
 
 
-def post(server, path, **body):
-    """The status, the header fields and the answer."""
-    request = urllib.request.Request(f"{server.http_url}/v1/{path}", json.dumps(body).encode())
-    try:
-        with urllib.request.urlopen(request, timeout=DEADLINE_S) as reply:
-            return reply.status, reply.headers, json.load(reply)
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, json.load(error)
-
-
 def take(server, protocol, key, limit, cost=1):
     """(verdict, remaining, retry_after_ns) of a take."""
     if protocol == "resp":
         verdict, _, remaining, retry_ns, _, _ = server.command("WEIR.TAKE", key, limit, "COST", cost)
         return ["allowed", "limited", "never", "blocked", "error"][verdict], remaining, retry_ns
-    _, _, answer = post(server, "take", key=key, limit=limit, cost=cost)
+    answer = server.post("take", key=key, limit=limit, cost=cost).json
     return answer["verdict"], answer["remaining"], answer["retry_after_ns"]
 
 
@@ -54,7 +42,7 @@ def advance(server, ns):
 def test_a_refusal_locks_its_key_out_until_the_nanosecond(server, key, protocol):
     limit = "2/s block=30s"
     assert take(server, protocol, key, limit, 2)[0] == "allowed"
-    assert take(server, protocol, key, limit) == ("limited", 0, 500 * MS)
+    assert take(server, protocol, key, limit) == ("limited", 0, 30 * S)  # before, it would be in vain
     assert take(server, protocol, key, limit) == ("blocked", 0, 30 * S)
     advance(server, 30 * S - 1)
     assert take(server, protocol, key, limit) == ("blocked", 2, 1)
@@ -74,15 +62,33 @@ def test_until_the_bucket_was_empty(server, key, protocol):
     assert take(server, protocol, key, limit, 2)[0] == "allowed"
 
 
+@protocols
+def test_a_window_locks_its_key_out_and_keeps_its_log(server, key, protocol):
+    limit = "window 3/min block=30s"
+    assert take(server, protocol, key, limit, 2)[0] == "allowed"
+    advance(server, 20 * S)
+    assert take(server, protocol, key, limit, 1)[0] == "allowed"
+    assert take(server, protocol, key, limit) == ("limited", 0, 40 * S)
+    assert take(server, protocol, key, limit) == ("blocked", 0, 30 * S)
+    advance(server, 30 * S)
+    assert take(server, protocol, key, limit) == ("limited", 0, 30 * S)  # and locks it out again
+    advance(server, 30 * S - 1)
+    assert take(server, protocol, key, limit) == ("blocked", 2, 1)
+    advance(server, 1)
+    assert take(server, protocol, key, limit) == ("allowed", 2, -1)
+
+
 def test_a_fill_that_fills_up_locks_out(server, key):
     limit = "2/s block=1min"
     assert server.command("WEIR.FILL", key, limit) == [0, 2, 1, -1, 500 * MS, 0, "0", 0]
     assert server.command("WEIR.FILL", key, limit, "COST", "2.5") == [0, 2, 0, -1, S, 0, "1.5", 1]
     assert server.command("WEIR.FILL", key, limit) == [3, 2, 0, 60 * S, S, 0, "1", 1]
     advance(server, S)
-    status, headers, answer = post(server, "fill", key=key, limit=limit, cost=2)
-    assert (status, headers["Retry-After"], answer["verdict"]) == (429, "59", "blocked")
+    reply = server.post("fill", key=key, limit=limit, cost=2)
+    answer = reply.json
+    assert (reply.status, reply.headers["Retry-After"], answer["verdict"]) == (429, "59", "blocked")
     assert (answer["remaining"], answer["retry_after_ns"]) == (2, 59 * S)
+    assert (answer["spill"], answer["full"]) == ("2", False)
 
 
 def test_block_and_unblock_over_resp(server, key):
@@ -129,30 +135,31 @@ def test_resp3_names_the_fields(server, key):
 
 def test_block_and_unblock_over_http(server, key):
     limit = "25/5s"
-    status, headers, answer = post(server, "block", key=key, limit=limit, block_ms=2500)
-    assert (status, answer["verdict"], answer["retry_after_ns"]) == (200, "blocked", 2500 * MS)
-    assert "Retry-After" not in headers and "RateLimit" not in headers
-    status, headers, answer = post(server, "take", key=key, limit=limit)
-    assert status == 429
-    assert headers["Retry-After"] == "3"
-    assert headers["RateLimit"] == '"25/5s";r=25;t=3'
-    assert headers["Content-Type"] == "application/problem+json"
-    assert answer == {
+    reply = server.post("block", key=key, limit=limit, block_ms=2500)
+    answer = reply.json
+    assert (reply.status, answer["verdict"], answer["retry_after_ns"]) == (200, "blocked", 2500 * MS)
+    assert "Retry-After" not in reply.headers and "RateLimit" not in reply.headers
+    reply = server.post("take", key=key, limit=limit)
+    assert reply.status == 429
+    assert reply.headers["Retry-After"] == "3"
+    assert reply.headers["RateLimit"] == '"25/5s";r=25;t=3'
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert reply.json == {
         "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
         "title": "Abnormal usage detected", "status": 429, "detail": "25/5s is blocked",
         "violated-policies": [limit], "verdict": "blocked", "capacity": 25, "remaining": 25,
         "retry_after_ns": 2500 * MS, "retry_after_ms": 2500, "reset_after_ns": 0, "delay_ns": 0,
     }
-    status, headers, answer = post(server, "show", key=key, limit=limit)
-    assert (status, answer["verdict"], answer["retry_after_ms"]) == (200, "blocked", 2500)
-    assert "Retry-After" not in headers
-    check = f"{server.http_url}/v1/check?key={urllib.parse.quote(key)}&limit={limit}"
-    with pytest.raises(urllib.error.HTTPError) as refusal:
-        urllib.request.urlopen(check, timeout=DEADLINE_S)
-    assert (refusal.value.code, refusal.value.headers["Retry-After"]) == (429, "3")
-    assert post(server, "unblock", key=key, limit=limit)[::2] == (200, {"was_blocked": True})
-    assert post(server, "unblock", key=key, limit=limit)[::2] == (200, {"was_blocked": False})
-    assert post(server, "take", key=key, limit=limit)[0] == 200
+    reply = server.post("show", key=key, limit=limit)
+    answer = reply.json
+    assert (reply.status, answer["verdict"], answer["retry_after_ms"]) == (200, "blocked", 2500)
+    assert "Retry-After" not in reply.headers
+    reply = server.get(f"/v1/check?key={urllib.parse.quote(key)}&limit={limit}")
+    assert (reply.status, reply.headers["Retry-After"]) == (429, "3")
+    for was_blocked in (True, False):
+        reply = server.post("unblock", key=key, limit=limit)
+        assert (reply.status, reply.json) == (200, {"was_blocked": was_blocked})
+    assert server.post("take", key=key, limit=limit).status == 200
 
 
 BAD_BODIES = [
@@ -173,8 +180,8 @@ BAD_BODIES = [
 
 @pytest.mark.parametrize("path, body, why", BAD_BODIES)
 def test_a_bad_body_is_an_error_and_blocks_nobody(server, key, path, body, why):
-    status, _, answer = post(server, path, **{"key": key, "limit": "5/s", **body})
-    assert status == 400 and why in answer["detail"]
+    reply = server.post(path, **{"key": key, "limit": "5/s", **body})
+    assert reply.status == 400 and why in reply.json["detail"]
     assert take(server, "resp", key, "5/s")[0] == "allowed"
 
 
@@ -184,20 +191,17 @@ def test_several_limits_of_which_one_blocks(server, key):
     assert server.command("WEIR.TAKE", key, limits)[0] == 1
     answer = server.command("WEIR.TAKE", key, limits)
     assert (answer[0], answer[3], answer[6]) == (3, 10 * S, 1)
-    status, _, answer = post(server, "take", key=key, limit=limits)
-    assert (status, answer["detail"]) == (429, "2/s block=10s is blocked")
-    assert answer["violated-policies"] == ["2/s block=10s"]
+    reply = server.post("take", key=key, limit=limits)
+    assert (reply.status, reply.json["detail"]) == (429, "2/s block=10s is blocked")
+    assert reply.json["violated-policies"] == ["2/s block=10s"]
     advance(server, 10 * S)
     assert server.command("WEIR.TAKE", key, limits)[0] == 0
 
 
 def test_blocked_takes_are_counted(server, key):
     def blocked():
-        with urllib.request.urlopen(f"{server.http_url}/metrics", timeout=DEADLINE_S) as reply:
-            lines = reply.read().decode().splitlines()
-        wanted = 'weir_decisions_total{limit="inline",protocol="resp",verdict="blocked"} '
-        [line] = [line for line in lines if line.startswith(wanted)]
-        return int(line.removeprefix(wanted))
+        return server.metric("weir_decisions_total", limit="inline", protocol="resp",
+                             verdict="blocked")
 
     before = blocked()
     server.command("WEIR.BLOCK", key, "5/s", 10)
@@ -218,8 +222,8 @@ def test_a_full_table_says_that_it_cannot_block():
                     assert "the table is full of live buckets" in str(error)
                     errors += 1
             assert 1000 < errors < 3000
-        status, _, answer = post(server, "block", key="one more", limit="1/h", block_ms=1)
-        assert (status, answer["verdict"]) == (503, "error")
+        reply = server.post("block", key="one more", limit="1/h", block_ms=1)
+        assert (reply.status, reply.json["verdict"]) == (503, "error")
 
 
 # ---- in line ----
@@ -319,3 +323,27 @@ def test_a_block_outlives_the_process_that_began_it(tmp_path):
     assert weir("take", "a", limit, store=store).stdout.startswith("blocked: ")
     assert weir("store", "reset", store=store).returncode == 0
     assert weir("show", "a", limit, store=store).stdout.startswith("level ")
+
+
+def test_a_blocked_window_moves_to_a_larger_file_as_it_is(tmp_path):
+    where = ("--store", f"file:{tmp_path}/store")
+    limit = "window 3/9000d block=300d"
+
+    def shell(*words):
+        done = subprocess.run([weir_binary(), *words, *where, "--json"], capture_output=True, text=True)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    assert shell("take", "k", limit, "--cost", "2")[0] == 0
+    assert shell("take", "k", limit, "--cost", "2")[1]["verdict"] == "limited"
+    assert shell("store", "resize", "64M")[0] == 0
+    with WeirServer(*where) as server:
+        verdict, _, remaining, retry_ns, _, _ = server.command("WEIR.TAKE", "k", limit)
+        assert (verdict, remaining) == (3, 1) and 299 * 86400 * S < retry_ns <= 300 * 86400 * S
+        assert shell("take", "k", limit)[1]["verdict"] == "blocked"
+        assert shell("store", "resize", "32M")[0] == 0
+        assert server.command("WEIR.UNBLOCK", "k", limit) == 1
+        assert shell("show", "k", limit)[1]["level"] == "2"
+        assert server.command("WEIR.BLOCK", "k", limit, 10**9) == 1
+        assert shell("take", "k", limit)[1]["verdict"] == "blocked"
+        assert shell("unblock", "k", limit)[0] == 0
+        assert server.command("WEIR.TAKE", "k", limit)[:3] == [0, 3, 0]

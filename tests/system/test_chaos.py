@@ -8,7 +8,6 @@ import random
 import socket
 import struct
 import threading
-import urllib.request
 
 import pytest
 from weirserver import RespClient, WeirServer, wait_until
@@ -60,8 +59,7 @@ def misbehave(source, port):
 
 
 def buffers_bytes(server):
-    metrics = urllib.request.urlopen(server.http_url + "/metrics", timeout=20).read().decode()
-    return int(metrics.split("\nweir_buffers_bytes ")[1].split("\n")[0])
+    return server.metric("weir_buffers_bytes")
 
 
 def wreak(seed, connections):

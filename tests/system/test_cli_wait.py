@@ -448,14 +448,6 @@ def test_a_server_and_shells_have_one_line(tmp_path):
             assert shell.wait(DEADLINE_S) == 0
 
 
-@pytest.mark.once
-def test_several_limits_wait_at_a_server_only(tmp_path):
-    code, said, complained = weir("run", "k", "1/s, 5/min", "--store", f"file:{tmp_path}/store",
-                                  "--", "true")
-    assert (code, said) == (125, "")
-    assert "in a file nobody can wait under several limits: say which server" in complained
-
-
 def test_run_comes_again_where_the_line_is_full(server):
     limit = "100/s capacity=1 waiting=0"
     assert weir("take", "k", limit, *at(server))[0] == 0
@@ -503,9 +495,10 @@ def test_a_password_opens_for_those_who_wait(tmp_path):
 # ---- several limits ----
 
 
-def test_several_limits_wait_together():
+@pytest.mark.parametrize("where", ["server", "file"])
+def test_several_limits_wait_together(where, tmp_path):
     with WeirServer() as server:
-        here = ("--server", f"127.0.0.1:{server.resp_port}")
+        here = at(server) if where == "server" else ["--store", f"file:{tmp_path}/store"]
         limits = ("20/s capacity=1", "1000/s capacity=1")
         assert weir("take", "k", *limits, *here)[0] == 0
         code, said, complained = weir("take", "k", *limits, *here, "--wait", "5s")

@@ -7,20 +7,17 @@ import re
 import signal
 import subprocess
 import threading
-import urllib.error
-import urllib.request
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from weirserver import RespError, WeirServer, wait_until, weir_binary
+from weirserver import RespError, WeirServer, reads_configurations, wait_until, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "weir.yaml"
 
-pytestmark = pytest.mark.skipif(
-    "libyaml 0" not in subprocess.run([weir_binary(), "--version"], capture_output=True, text=True).stdout,
-    reason="built without libyaml",
-)
+pytestmark = pytest.mark.skipif(not reads_configurations(), reason="built without libyaml")
 
 
 def check_config(*arguments, **environment):
@@ -40,6 +37,16 @@ def test_a_good_configuration_is_told():
     for line in ("  exports   20/h; shadow: refuses nothing", "            tenant:gold-*: 500/s capacity=1000",
                  "            tenant of tenant:{tenant}", "  /login POST: login, cost 1"):
         assert line in done.stdout.splitlines()
+
+
+def test_what_an_override_does_not_say_is_told(tmp_path):
+    path = tmp_path / "weir.yaml"
+    path.write_text("limits:\n  login:\n    limit: 5/min block=1h on_full=allow\n    overrides:\n"
+                    "      ann: 9/min\n      bob: 9/min block=1s on_full=allow\n")
+    assert check_config(path).stdout.splitlines()[4:6] == [
+        "         ann: 9/min; blocks nobody, since it says no block=; refuses when memory is full, "
+        "since it says no on_full=",
+        "         bob: 9/min block=1s on_full=allow"]
 
 
 def test_a_good_configuration_in_json():
@@ -130,31 +137,6 @@ def path(tmp_path):
     return tmp_path / "weir.yaml"
 
 
-def ask(server, endpoint, **question):
-    """POST /v1/...: the status and the answer."""
-    request = urllib.request.Request(
-        f"{server.http_url}/v1/{endpoint}", json.dumps(question).encode(),
-        {"Content-Type": "application/json"},
-    )
-    return fetch(request)
-
-
-def fetch(request):
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.loads(answer.read() or "null"), answer.headers
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, json.loads(refusal.read()), refusal.headers
-
-
-def metric(server, name, **labels):
-    with urllib.request.urlopen(f"{server.http_url}/metrics") as answer:
-        for line in answer.read().decode().splitlines():
-            if line.startswith(name) and all(f'{k}="{v}"' in line for k, v in labels.items()):
-                return float(line.rsplit(" ", 1)[1])
-    return None
-
-
 API = """
 limits:
   api:
@@ -169,12 +151,12 @@ limits:
 def test_a_name_is_a_limit_everywhere(path):
     with Configured(path, API, "--test-clock") as server:
         assert server.command("WEIR.TAKE", "ann", "api")[:3] == [0, 2, 1]
-        status, answer, headers = ask(server, "take", key="ann", limit="api")
-        assert (status, answer["remaining"]) == (200, 0)
-        assert headers["RateLimit-Policy"] == '"api";q=2;w=1'
-        status, answer, _ = fetch(f"{server.http_url}/v1/check?key=ann&limit=api")
-        assert (status, answer["violated-policies"]) == (429, ["api"])
-        assert answer["detail"] == "api is limited to 2 per 1 s"
+        reply = server.post("take", key="ann", limit="api")
+        assert (reply.status, reply.json["remaining"]) == (200, 0)
+        assert reply.headers["RateLimit-Policy"] == '"api";q=2;w=1'
+        reply = server.get("/v1/check?key=ann&limit=api")
+        assert (reply.status, reply.json["violated-policies"]) == (429, ["api"])
+        assert reply.json["detail"] == "api is limited to 2 per 1 s"
         assert server.command("WEIR.SHOW", "ann", "api")[-1] == "2"
         assert server.command("WEIR.REFUND", "ann", "api")[2] == 1
         assert server.command("WEIR.FILL", "ann", "api", "COST", "5")[6:] == ["4", 1]
@@ -195,9 +177,9 @@ def test_overrides_are_for_their_keys(path):
         assert capacities == [2, 4, 3, 4, 2]
         in_one = server.client().pipeline([("WEIR.TAKE", key, "api") for key in keys])
         assert [reply[1] for reply in in_one] == [2, 4, 3, 4, 2]
-        status, answer, headers = ask(server, "take", key="tenant:gold-y", limit="api", cost=4)
-        assert status == 422
-        assert headers["RateLimit-Policy"] == '"api";q=3;w=1'
+        reply = server.post("take", key="tenant:gold-y", limit="api", cost=4)
+        assert reply.status == 422
+        assert reply.headers["RateLimit-Policy"] == '"api";q=3;w=1'
 
 
 def test_a_name_that_nobody_has(path):
@@ -206,9 +188,8 @@ def test_a_name_that_nobody_has(path):
                           ("api capacity=5", "invalid limit at byte 3: a name stands alone")):
             with pytest.raises(RespError, match=why):
                 server.command("WEIR.TAKE", "ann", text)
-            status, answer, _ = ask(server, "take", key="ann", limit=text)
-            assert status == 400
-        assert metric(server, "weir_decisions_total", limit="api", verdict="allowed") == 0
+            assert server.post("take", key="ann", limit=text).status == 400
+        assert server.metric("weir_decisions_total", limit="api", verdict="allowed") == 0
 
 
 def test_the_command_line_asks_for_a_name(path):
@@ -231,14 +212,14 @@ def test_a_shadow_refuses_nothing_and_counts(path):
         assert server.command("WEIR.TAKE", "ann", "api") == [0, 1, 0, -1, 1_000_000_000, 0]
         assert server.command("WEIR.TAKE", "ann", "api", "COST", "5")[0] == 0
         assert server.command("WEIR.TAKE", "ann", "api", "WAIT", "5000")[0] == 0  # at once
-        assert ask(server, "can_take", key="ann", limit="api")[0] == 200
-        assert fetch(f"{server.http_url}/v1/check?key=ann&limit=api")[0] == 200
+        assert server.post("can_take", key="ann", limit="api").status == 200
+        assert server.get("/v1/check?key=ann&limit=api").status == 200
         assert server.command("WEIR.TAKE", "ann", "slow")[5] == 0  # nobody is held up
         shadow = "weir_shadow_refusals_total"
-        assert metric(server, shadow, limit="api", verdict="limited") == 4
-        assert metric(server, shadow, limit="api", verdict="never") == 1
-        assert metric(server, "weir_decisions_total", limit="api", protocol="resp", verdict="allowed") == 4
-        assert metric(server, "weir_decisions_total", limit="api", protocol="http", verdict="allowed") == 2
+        assert server.metric(shadow, limit="api", verdict="limited") == 4
+        assert server.metric(shadow, limit="api", verdict="never") == 1
+        assert server.metric("weir_decisions_total", limit="api", protocol="resp", verdict="allowed") == 4
+        assert server.metric("weir_decisions_total", limit="api", protocol="http", verdict="allowed") == 2
 
 
 def test_decisions_are_counted_by_name(path):
@@ -247,15 +228,16 @@ def test_decisions_are_counted_by_name(path):
             server.command("WEIR.TAKE", "ann", "api")
         server.command("WEIR.TAKE", "ann", "5/s")
         total = "weir_decisions_total"
-        assert metric(server, total, limit="api", protocol="resp", verdict="allowed") == 2
-        assert metric(server, total, limit="api", protocol="resp", verdict="limited") == 1
-        assert metric(server, total, limit="inline", protocol="resp", verdict="allowed") == 1
+        assert server.metric(total, limit="api", protocol="resp", verdict="allowed") == 2
+        assert server.metric(total, limit="api", protocol="resp", verdict="limited") == 1
+        assert server.metric(total, limit="inline", protocol="resp", verdict="allowed") == 1
         assert "total_decisions:4\r\n" in server.command("INFO", "stats")
         server.reload(API.replace("2/s", "9/s"))
-        assert metric(server, total, limit="api", protocol="resp", verdict="allowed") == 2
+        assert server.metric(total, limit="api", protocol="resp", verdict="allowed") == 2
         server.reload("limits: {other: 1/s}")
-        assert metric(server, total, limit="api") is None
-        assert metric(server, total, limit="other", protocol="resp", verdict="allowed") == 0
+        with pytest.raises(LookupError):
+            server.metric(total, limit="api")
+        assert server.metric(total, limit="other", protocol="resp", verdict="allowed") == 0
 
 
 # ---- reloading ----
@@ -276,7 +258,7 @@ def test_kept_buckets_and_those_that_start_empty(path):
         assert server.command("WEIR.SHOW", "ann", "fresh")[-1] == "10"  # it has not drained
 
 
-@pytest.mark.parametrize("kind", ["bucket", "queue", "stepped", "fixed", "sliding"])
+@pytest.mark.parametrize("kind", ["bucket", "queue", "stepped", "fixed", "sliding", "window"])
 def test_any_kind_may_change_its_numbers(path, kind):
     with Configured(path, f"limits: {{api: {kind} 10/min}}", "--test-clock") as server:
         for count in ("7/s", "1000/h", "3/7min", "10/min"):
@@ -294,17 +276,18 @@ def test_a_bad_file_changes_nothing_and_says_why(path):
     with Configured(path, API, "--test-clock") as server:
         for text, where in (("limits:\n  api: 5/x\n", 'line=2 column=10 why="the limit: unknown unit'),
                             ("limit:\n", "line=1 column=1 why=\"unknown field 'limit'"),
-                            ("limits: [\n", "line=2 column=1 why=\"this is no YAML")):
+                            ("limits: [\n", "line=2 column=1 why=\"this is no YAML"),
+                            ("", "line=1 column=1 why=\"there are no limits in it")):
             line = server.reload(text, "reload_failed")
             assert f"error reload_failed file={path} {where}" in line
             assert server.command("WEIR.TAKE", "ann", "api", "COST", "0")[1] == 2
         path.unlink()
-        assert "No such file" in server.reload_again("reload_failed")
+        assert f"reload_failed file={path} why=\"No such file" in server.reload_again("reload_failed")
         assert server.command("WEIR.TAKE", "ann", "api", "COST", "0")[1] == 2
-        assert metric(server, "weir_reload_failures_total") == 4
-        assert metric(server, "weir_configuration_edition") == 1
+        assert server.metric("weir_reload_failures_total") == 5
+        assert server.metric("weir_configuration_edition") == 1
         server.reload(API)
-        assert metric(server, "weir_configuration_edition") == 2
+        assert server.metric("weir_configuration_edition") == 2
 
 
 def test_a_server_does_not_start_with_a_bad_file(path):
@@ -341,9 +324,9 @@ def test_who_stands_in_line_ends_under_what_he_came_for(path):
         client = server.client()
         client.send("WEIR.TAKE", "ann", "slow", "WAIT", 90_000)
         connection = http.client.HTTPConnection("127.0.0.1", server.http_port)
-        wait_until(lambda: metric(server, "weir_waiting") == 1)
+        wait_until(lambda: server.metric("weir_waiting") == 1)
         connection.request("GET", "/v1/check?key=ann&limit=slow&wait_ms=180000")
-        wait_until(lambda: metric(server, "weir_waiting") == 2)
+        wait_until(lambda: server.metric("weir_waiting") == 2)
         server.reload("limits: {other: 1/s}")
         server.command("WEIR.CLOCK", "ADVANCE", 120_000_000_000)
         assert client.read_reply()[:2] == [0, 1]
@@ -387,9 +370,9 @@ def test_a_reload_under_load(path):
             thread.join()
         assert not problems
         # Nothing that was counted is lost on the way.
-        asked = sum(metric(server, "weir_decisions_total", limit=name, protocol="resp", verdict="allowed")
+        asked = sum(server.metric("weir_decisions_total", limit=name, protocol="resp", verdict="allowed")
                     for name in ("first", "second"))
-        assert asked == metric(server, "weir_requests_total", protocol="resp")
+        assert asked == server.metric("weir_requests_total", protocol="resp")
 
 
 # ---- lists and chains ----
@@ -418,15 +401,17 @@ def test_names_stand_in_lists(path):
                                          [1000, 999, 1_000_000]]
         reply = server.command("WEIR.TAKEALL", "2", "acme", "tenant", "bob", "user")
         assert [limit[0] for limit in reply[7:]] == [100, 2]
-        status, answer, headers = ask(server, "take", key="gold-x", limit=["tenant", "7/s"])
-        assert [limit["capacity"] for limit in answer["limits"]] == [50, 7]
-        assert headers["RateLimit-Policy"] == '"tenant";q=50;w=1, "7/s";q=7;w=1'
+        reply = server.post("take", key="gold-x", limit=["tenant", "7/s"])
+        assert [(limit["limit"], limit["capacity"]) for limit in reply.json["limits"]] == [
+            ("tenant", 50), ("7/s", 7)]
+        assert reply.headers["RateLimit-Policy"] == '"tenant";q=50;w=1, "7/s";q=7;w=1'
         done = subprocess.run(
             [weir_binary(), "take", "ann", "user,", "5/s", "--server", f"127.0.0.1:{server.resp_port}"],
             capture_output=True, text=True,
         )
         assert (done.returncode, done.stdout[:8]) == (0, "allowed:")
-        for text, why in (("user, user", "limit 2 is limit 1 again"), ("user, nobody", "limit 2 of 2"),
+        for text, why in (("user, user", "at byte 6: limit 2 of 2 is limit 1 again"),
+                          ("user, nobody", "limit 2 of 2"),
                           ("request, request", "limit 2 of 2: {user} is missing|limit 1 of 2"),
                           ("user, 5/x", "limit 2 of 2: unknown unit")):
             with pytest.raises(RespError, match=why):
@@ -444,13 +429,11 @@ def test_a_chain_is_all_or_nothing(path):
         reply = server.command("WEIR.TAKE", "x", "request", *variables)
         assert (reply[0], reply[6]) == (1, 0)  # the user's limit decides
         assert server.command("WEIR.SHOW", "acme", "tenant")[-1] == "2"  # and nobody is charged
-        status, answer, _ = ask(server, "take", limit="request",
-                                vars={"user": "bob", "tenant": "small"}, cost=3)
-        assert (status, answer["violated-policies"], answer["detail"]) == (
+        reply = server.post("take", limit="request", vars={"user": "bob", "tenant": "small"}, cost=3)
+        assert (reply.status, reply.json["violated-policies"], reply.json["detail"]) == (
             422, ["user"], "a cost of 3 is more than user ever holds")
-        status, answer, headers = fetch(
-            f"{server.http_url}/v1/check?limit=request&var.user=ann&var.tenant=acme")
-        assert (status, answer["binding"]) == (429, 0)
+        reply = server.get("/v1/check?limit=request&var.user=ann&var.tenant=acme")
+        assert (reply.status, reply.json["binding"]) == (429, 0)
         assert server.command("WEIR.CANTAKE", "x", "request", "VAR", "user", "bob", "VAR", "tenant",
                               "acme")[0] == 0
         assert server.command("WEIR.TAKE", "ann", "single")[6:] == [-1, [2, 1, 500_000_000]]
@@ -461,10 +444,10 @@ def test_a_chain_counts_with_each_of_its_limits(path):
         for _ in range(3):
             server.command("WEIR.TAKE", "x", "request", "VAR", "user", "ann", "VAR", "tenant", "acme")
         total = "weir_decisions_total"
-        assert metric(server, total, limit="user", protocol="resp", verdict="allowed") == 2
-        assert metric(server, total, limit="user", protocol="resp", verdict="limited") == 1
-        assert metric(server, total, limit="tenant", protocol="resp", verdict="allowed") == 3
-        assert metric(server, total, limit="inline", protocol="resp", verdict="allowed") == 0
+        assert server.metric(total, limit="user", protocol="resp", verdict="allowed") == 2
+        assert server.metric(total, limit="user", protocol="resp", verdict="limited") == 1
+        assert server.metric(total, limit="tenant", protocol="resp", verdict="allowed") == 3
+        assert server.metric(total, limit="inline", protocol="resp", verdict="allowed") == 0
 
 
 def test_a_shadow_in_a_chain(path):
@@ -473,33 +456,52 @@ def test_a_shadow_in_a_chain(path):
         assert server.command("WEIR.TAKE", "ann", "tried")[:3] == [0, 2, 0]
         reply = server.command("WEIR.TAKE", "ann", "tried")
         assert (reply[0], reply[6]) == (1, 0)
-        assert ask(server, "take", key="ann", limit="tried")[0] == 429
+        assert server.post("take", key="ann", limit="tried").status == 429
         assert server.command("WEIR.SHOW", "ann", "trial")[-1] == "1"
         # The third was refused by the user's limit as well; the shadow counts what it would refuse.
-        assert metric(server, "weir_shadow_refusals_total", limit="trial", verdict="limited") == 3
+        assert server.metric("weir_shadow_refusals_total", limit="trial", verdict="limited") == 3
+
+
+def test_who_waited_beside_a_shadow_that_refuses_was_served(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        for _ in range(2):
+            assert server.command("WEIR.TAKE", "ann", "tried")[0] == 0
+        with closing(server.client()) as client:
+            client.send("WEIR.TAKE", "ann", "tried", "WAIT", 90_000)
+            wait_until(lambda: server.metric("weir_waiting") == 1, "it to stand in line")
+            server.command("WEIR.CLOCK", "ADVANCE", 500_000_000)  # too early for the shadow
+            assert client.read_reply()[0] == 0
+        assert server.metric("weir_shadow_refusals_total", limit="trial", verdict="limited") == 2
+        assert server.metric("weir_wait_duration_seconds_count") == 1
 
 
 def test_chains_that_cannot_be_asked_for(path):
     with Configured(path, CHAIN, "--test-clock") as server:
         for command, why in (
             (("WEIR.TAKE", "k", "request", "VAR", "user", "ann"), "{tenant} is missing: request asks for it"),
-            (("WEIR.TAKE", "k", "request", "VAR", "user", "", "VAR", "tenant", "x"), "{user} is missing"),
+            (("WEIR.TAKE", "k", "request", "VAR", "user", "", "VAR", "tenant", "x"), "{user} is empty"),
             (("WEIR.TAKE", "k", "user", "VAR", "user"), "VAR is followed by"),
             (("WEIR.TAKE", "k", "request", "VAR", "user", "a", "VAR", "user", "b"), "invalid VAR"),
-            (("WEIR.FILL", "k", "request"), "missing|a chain: only WEIR.TAKE"),
-            (("WEIR.SHOW", "k", "single"), "a chain: only WEIR.TAKE"),
+            (("WEIR.FILL", "k", "request"), "a chain cannot be used here: only WEIR.TAKE"),
+            (("WEIR.BLOCK", "k", "request", "1000"), "a chain cannot be used here"),
+            (("WEIR.SHOW", "k", "single"), "a chain cannot be used here"),
+            (("WEIR.RESET", "k", "user, request"), "a chain cannot be used here"),
         ):
             with pytest.raises(RespError, match=why):
                 server.command(*command)
         for question, why in (
             ({"limit": "request", "vars": {"user": "ann"}}, "{tenant} is missing"),
+            ({"limit": "request", "vars": {"user": "", "tenant": "x"}}, '"vars.user" has 0 bytes'),
             ({"limit": "user", "vars": {"user": "ann"}}, "this limit needs a key"),
             ({"limit": "10/s", "vars": {"user": "ann"}}, "the key is missing"),
             ({"limit": "request", "vars": {"user": 5}}, "must be a string"),
             ({"limit": "request", "vars": ["user"]}, "must be an object"),
         ):
-            status, answer, _ = ask(server, "take", **question)
-            assert (status, why in answer["detail"]) == (400, True), answer
+            reply = server.post("take", **question)
+            assert (reply.status, why in reply.json["detail"]) == (400, True), reply.body
+        reply = server.post("show", key="k", limit="request")
+        assert reply.status == 400
+        assert "a chain cannot be used here" in reply.json["detail"]
         assert server.command("WEIR.SHOW", "everyone", "everyone")[-1] == "0"
 
 
@@ -510,8 +512,150 @@ def test_the_command_line_takes_a_chain(path):
              f"127.0.0.1:{server.resp_port}"], capture_output=True, text=True,
         )
         assert done.returncode == 0
-        assert done.stdout.splitlines()[1].split(None, 1) == ["1", "1 of 2 remain, empty in 500 ms"]
-        assert len(done.stdout.splitlines()) == 4
+        assert done.stdout.splitlines() == [
+            "allowed: 1 of 2 remain, empty in 500 ms",
+            "    user      1 of 2 remain, empty in 500 ms",
+            "    tenant    99 of 100 remain, empty in 10 ms",
+            "    everyone  999 of 1000 remain, empty in 1 ms",
+        ]
+
+
+def weir(server, command, *words, **options):
+    asked = [weir_binary(), command, *words]
+    at = asked.index("--") if "--" in asked else len(asked)
+    asked[at:at] = ["--server", f"127.0.0.1:{server.resp_port}"]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=30, **options)
+
+
+def test_the_command_line_says_which_of_a_chain_decided(path):
+    text = CHAIN.replace("user: 2/s", "user: 25/5s")
+    with Configured(path, text, "--test-clock") as server:
+        chain = ("x", "request", "--vars", "user=ann,tenant=gold-1")
+        assert weir(server, "take", *chain, "--cost", "25").returncode == 0
+        done = weir(server, "take", *chain)
+        assert (done.returncode, done.stdout.splitlines()) == (1, [
+            "limited: user is limited to 25 per 5 s; retry in 200 ms (0 of 25 remain, empty in 5 s)",
+            "  > user      0 of 25 remain, empty in 5 s",
+            "    tenant    25 of 50 remain, empty in 500 ms",
+            "    everyone  975 of 1000 remain, empty in 25 ms",
+        ])
+        said = json.loads(weir(server, "take", *chain, "--json").stdout)
+        assert (said["binding"], [limit["limit"] for limit in said["limits"]]) == (
+            0, ["user", "tenant", "everyone"])
+        done = weir(server, "can-take", *chain, "--cost", "51")
+        assert (done.returncode, done.stdout.splitlines()[0]) == (
+            4, "never: user: a cost of 51 exceeds the capacity of 25")
+        one = weir(server, "take", "bob", "single", "--cost", "25")  # a chain of one
+        assert one.stdout.splitlines()[1] == "    user  0 of 25 remain, empty in 5 s"
+        assert weir(server, "block", "bob", "user", "90s").stdout == "blocked\n"
+        assert weir(server, "take", "bob", "10/s,", "user").stdout.splitlines()[0].startswith(
+            "blocked: user, for 1 min 30 s more (")
+        # A limit that is written out needs no more words; a name alone has them, too.
+        assert weir(server, "take", "cy", "user", "1/s", "--cost", "2").stdout.startswith(
+            "never: a cost of 2 exceeds the capacity of 1\n")
+        assert weir(server, "show", "ann", "user").stdout == "level 0 of 25: 25 of 25 remain, empty\n"
+        assert weir(server, "show", "user:ann", "user").stdout.startswith("level 25 of 25: ")
+
+
+def test_names_and_a_password(path, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    with Configured(path, CHAIN, "--test-clock", "--password-file", secret) as server:
+        chain = ("ann", "single", "--cost", "2")
+        assert weir(server, "take", *chain, "--password-file", secret).returncode == 0
+        done = weir(server, "take", *chain, "--password-file", secret)
+        assert done.stdout.startswith("limited: user is limited to 2 per 1 s; ")
+        for command in (("take", *chain), ("pipe", "user", "--key", "ann")):
+            done = weir(server, *command, input="line\n")
+            assert (done.returncode, done.stdout) == (3, "")
+            assert "wants a password" in done.stderr
+
+
+def test_variables_that_nobody_asks_for_do_no_harm(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        for limit in ("single", "user", "10/s", "10/s, user"):
+            assert server.command("WEIR.TAKE", limit, limit, "VAR", "other", "x")[0] == 0
+            assert server.post("can_take", key="bob", limit=limit, vars={"other": "x"}).status == 200
+        variables = "user=ann,tenant=acme,other=x"
+        assert weir(server, "take", "k", "request", "--vars", variables).returncode == 0
+        assert weir(server, "take", "cy", "10/s,", "user", "--vars", variables).returncode == 0
+
+
+def test_a_mistake_exits_as_wrong_usage_though_a_server_finds_it(path):
+    text = CHAIN.replace("limits:\n", "limits:\n  old: window 3/min\n")
+    with Configured(path, text, "--test-clock") as server:
+        for words, why in (
+            (("take", "ann", "user,", "user"), "ERR invalid limit at byte 6: limit 2 of 2 is limit 1 again"),
+            (("take", "ann", "request"), "ERR invalid limit at byte 0: {user} is missing"),
+            (("take", "ann", "request", "--vars", "user=a,user=b"), "ERR invalid VAR: "),
+            (("can-take", "ann", "nobody"), "ERR invalid limit at byte 0: 'nobody' is no kind of limit"),
+            (("take", "ann", "old", "--cost", "0.5"), "ERR invalid cost: this limit counts whole units"),
+            (("refund", "ann", "old"), "ERR invalid limit: a window takes no refund"),
+            (("show", "ann", "request"), "ERR invalid limit: a chain cannot be used here"),
+        ):
+            done = weir(server, *words)
+            assert (done.returncode, why in done.stderr) == (2, True), done
+        reply = server.post("take", key="ann", limit="user, user")
+        assert reply.json["detail"].startswith("the limit, byte 6: limit 2 of 2 is limit 1 again")
+
+
+def test_run_waits_for_a_chain(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        chain = ("x", "request", "--vars", "user=ann,tenant=acme")
+        ran = weir(server, "run", *chain, "--cost", "2", "--", "echo", "now")
+        assert (ran.returncode, ran.stdout) == (0, "now\n")
+        ran = weir(server, "run", *chain, "--wait", "400ms", "--", "echo", "now")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (
+            124, "", "weir run: x: its turn did not come in time; user is limited to 2 per 1 s; "
+                     "retry in 100 ms\n")
+        ran = weir(server, "run", "x", "request", "--vars", "user=ann", "--", "echo", "now")
+        assert ran.returncode == 125
+        assert "{tenant} is missing: request asks for it" in ran.stderr
+
+
+def test_a_pipe_under_a_name(path):
+    text = CHAIN + "\n  other: [trial]\n"
+    with Configured(path, text) as server:  # the clock of the machine, as pipes need
+        begun = time.monotonic()
+        done = weir(server, "pipe", "tenant", "--key", "gold-1", input="line\n" * 11)
+        assert (done.returncode, done.stdout) == (0, "line\n" * 11)
+        assert time.monotonic() - begun > 0.2  # ten intervals of 20 ms: this key's numbers
+        assert server.metric("weir_decisions_total", limit="tenant", protocol="resp", verdict="allowed") > 1
+        for words, code, why in (
+            (("nobody", "--key", "k"), 2, "'nobody' is no kind of limit, and nothing in the configuration"),
+            (("single", "--key", "k"), 2, "'single' is a chain: what leaves has one rate"),
+            (("request", "--key", "k"), 2, "{user} is missing"),
+            (("user", "--key", "k", "--cost", "3"), 2, "a cost of 3 never fits in a line of 2"),
+        ):
+            done = weir(server, "pipe", *words, input="line\n")
+            assert (done.returncode, done.stdout, why in done.stderr) == (code, "", True), done.stderr
+    for words in (("user",), ("user", "--key", "k", "--store", f"file:{path}.weir")):
+        done = subprocess.run([weir_binary(), "pipe", *words], input="line\n", capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "names are a server's" in done.stderr
+
+
+def test_what_names_mean_is_told(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        assert server.command("WEIR.LIMITS", "acme", "tenant, 5/s, user") == [
+            ["tenant", "100/s"], ["5/s", "5/s"], ["user", "2/s"]]
+        assert server.command("WEIR.LIMITS", "k", "request", "VAR", "user", "u", "VAR", "tenant", "gold-x") == [
+            ["user", "2/s"], ["tenant", "50/s"], ["everyone", "1000/s"]]
+        assert server.command("WEIR.SHOW", "everyone", "everyone")[-1] == "0"  # nothing was decided
+        client = server.client()
+        client.command("HELLO", "3")
+        assert client.command("WEIR.LIMITS", "k", "single") == [{"name": "user", "limit": "2/s"}]
+        for words, why in ((("k", "nobody"), "'nobody' is no kind"), (("", "user"), "invalid key: it must be 1"),
+                           (("k", "user", "COST", "2", "x"), "comes nothing or VAR"),
+                           (("k", "user", "VAR", "a"), "comes nothing or VAR"),
+                           (("k", "user", "VAR", "a", "b", "VAR", "a", "c"), "invalid VAR"),
+                           (("k", "request"), "{user} is missing")):
+            with pytest.raises(RespError, match=why):
+                server.command("WEIR.LIMITS", *words)
+        # Between questions in one pipeline all answers stay in order.
+        replies = server.client().pipeline([("WEIR.TAKE", "k", "user"), ("WEIR.LIMITS", "k", "user"),
+                                            ("WEIR.TAKE", "k", "user")])
+        assert [reply[:3] for reply in replies] == [[0, 2, 1], [["user", "2/s"]], [0, 2, 0]]
 
 
 # ---- routes ----
@@ -527,29 +671,28 @@ routes:
 
 def check(server, query, method="GET", **fields):
     names = {name.replace("_", "-"): value for name, value in fields.items()}
-    request = urllib.request.Request(f"{server.http_url}/v1/check?{query}", method=method, headers=names)
-    return fetch(request)
+    return server.request(method, f"/v1/check?{query}", headers=names)
 
 
 def test_routes_choose_limit_and_cost(path):
     with Configured(path, ROUTES, "--test-clock") as server:
         login = {"X_Forwarded_Method": "POST", "X_Forwarded_Uri": "/login?next=/"}
-        status, _, headers = check(server, "key=ann&route=forwarded", **login)
-        assert (status, headers["RateLimit"]) == (200, '"user";r=0;t=1')
-        assert check(server, "key=ann&route=forwarded", **login)[0] == 429
+        reply = check(server, "key=ann&route=forwarded", **login)
+        assert (reply.status, reply.headers["RateLimit"]) == (200, '"user";r=0;t=1')
+        assert check(server, "key=ann&route=forwarded", **login).status == 429
         # Neither other words for the path nor the client's own idea of the cost lead elsewhere.
         dodge = {**login, "X_Forwarded_Uri": "/x/..//%6Cogin", "X_Weir_Cost": "0"}
-        assert check(server, "key=ann&route=forwarded", **dodge)[0] == 429
+        assert check(server, "key=ann&route=forwarded", **dodge).status == 429
         health = {"X_Original_Method": "GET", "X_Original_URI": "/health"}
-        assert check(server, "key=ann&route=original", **health)[0] == 200
+        assert check(server, "key=ann&route=original", **health).status == 200
         api = "route=rest&rest=/api/things?a=b"
-        assert check(server, "var.user=bob&var.tenant=acme&" + api)[0] == 200
-        status, answer, _ = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
-        assert status == 200
-        status, answer, _ = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
-        assert (status, answer["violated-policies"]) == (429, ["user"])
+        assert check(server, "var.user=bob&var.tenant=acme&" + api).status == 200
+        reply = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
+        assert reply.status == 200
+        reply = check(server, api, X_Weir_Var_User="bob", X_Weir_Var_Tenant="acme")
+        assert (reply.status, reply.json["violated-policies"]) == (429, ["user"])
         # The query wins: this is still bob.
-        assert check(server, "var.user=bob&" + api, X_Weir_Var_User="eve", X_Weir_Var_Tenant="acme")[0] == 429
+        assert check(server, "var.user=bob&" + api, X_Weir_Var_User="eve", X_Weir_Var_Tenant="acme").status == 429
 
 
 def test_what_no_route_is_for(path):
@@ -563,10 +706,10 @@ def test_what_no_route_is_for(path):
             ("route=rest&rest=/health", {}, "this limit needs a key"),
             ("route=rest&rest=/api", {}, "{user} is missing"),
         ):
-            status, answer, _ = check(server, query, **fields)
-            assert (status, why in answer["detail"]) == (400, True), answer
+            reply = check(server, query, **fields)
+            assert (reply.status, why in reply.json["detail"]) == (400, True), reply.body
         server.reload("limits: {user: 2/s}")
-        assert check(server, "key=a&route=rest&rest=/api")[0] == 400
+        assert check(server, "key=a&route=rest&rest=/api").status == 400
 
 
 # ---- the page ----

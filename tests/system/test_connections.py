@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from test_server import buffers_bytes, get, metric, never_reading_client, ping
+from test_server import buffers_bytes, get, never_reading_client, ping
 from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until
 
 HTTP_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n"
@@ -33,7 +33,7 @@ def read_to_end(client):
 
 
 def closed_for(server, reason):
-    return metric(server, f'weir_connections_closed_total{{reason="{reason}"}}')
+    return server.metric("weir_connections_closed_total", reason=reason)
 
 
 # ---- how bytes arrive ----
@@ -416,7 +416,7 @@ def test_without_files_it_turns_away_and_recovers():
             one.close()
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
         assert ping(("127.0.0.1", server.resp_port)) == "PONG"
-        assert metric(server, 'weir_connections_rejected_total{reason="files"}') >= 1
+        assert server.metric("weir_connections_rejected_total", reason="files") >= 1
 
 
 @pytest.mark.slow
@@ -431,7 +431,7 @@ def test_ten_thousand_idle_connections_cost_little():
             before = server.rss_bytes()
             clients = [connect(server.resp_port) for _ in range(count)]
             wait_until(
-                lambda: metric(server, 'weir_connections{protocol="resp"}') == count, "all of them"
+                lambda: server.metric("weir_connections", protocol="resp") == count, "all of them"
             )
             for client in clients[::100]:
                 client.sendall(b"PING\r\n")
@@ -439,7 +439,7 @@ def test_ten_thousand_idle_connections_cost_little():
             server.assert_grown_less(before, 700 * count)
             for client in clients:
                 client.close()
-            wait_until(lambda: metric(server, 'weir_connections{protocol="resp"}') == 0, "the end")
+            wait_until(lambda: server.metric("weir_connections", protocol="resp") == 0, "the end")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

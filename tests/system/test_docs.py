@@ -97,7 +97,7 @@ def test_every_page_is_in_the_index():
 
 # ---- The pages with a task ----
 
-PAGES_WITH_A_TASK = ["somebody-elses-limit.md", "smooth-what-you-send.md", "several-limits.md"]
+PAGES_WITH_A_TASK = ["somebody-elses-limit.md", "smooth-what-you-send.md", "several-limits.md", "lock-out.md"]
 
 
 @pytest.mark.once

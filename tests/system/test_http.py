@@ -23,39 +23,6 @@ def advance(server, ms):
     server.command("WEIR.CLOCK", "ADVANCE", ms * NS_PER_MS)
 
 
-class Reply:
-    """An answer: status, headers by lower-case name, body, and the body read as JSON."""
-
-    def __init__(self, status, headers, body):
-        self.status = status
-        self.headers = {name.lower(): value for name, value in headers}
-        self.body = body
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-
-def request(server, method, target, body=None, headers=None):
-    """One request over a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_S)
-    try:
-        connection.request(method, target, body, headers or {})
-        response = connection.getresponse()
-        return Reply(response.status, response.getheaders(), response.read())
-    finally:
-        connection.close()
-
-
-def get(server, target, **headers):
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return request(server, "GET", target, headers=fields)
-
-
-def post(server, operation, **question):
-    return request(server, "POST", f"/v1/{operation}", json.dumps(question))
-
-
 def curl(*arguments):
     if not shutil.which("curl"):
         pytest.skip("curl is not installed")
@@ -79,7 +46,7 @@ def raw(server, data, half_close=True):
 
 
 def remaining(server, key, limit):
-    return post(server, "show", key=key, limit=limit).json["remaining"]
+    return server.post("show", key=key, limit=limit).json["remaining"]
 
 
 # ---- Decisions ----
@@ -87,7 +54,7 @@ def remaining(server, key, limit):
 
 def test_take_until_refused_and_again_after_the_drip(server):
     for left in range(9, -1, -1):
-        reply = post(server, "take", key="alice", limit="10/10s")
+        reply = server.post("take", key="alice", limit="10/10s")
         assert (reply.status, reply.json["remaining"]) == (200, left)
     assert reply.headers["content-type"] == "application/json"
     assert reply.json == {
@@ -95,7 +62,7 @@ def test_take_until_refused_and_again_after_the_drip(server):
         "retry_after_ms": -1, "reset_after_ns": 10_000_000_000, "delay_ns": 0,
     }  # fmt: skip
     advance(server, 220)
-    reply = post(server, "take", key="alice", limit="10/10s")
+    reply = server.post("take", key="alice", limit="10/10s")
     assert reply.status == 429
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.headers["retry-after"] == "1"
@@ -110,27 +77,27 @@ def test_take_until_refused_and_again_after_the_drip(server):
         "delay_ns": 0,
     }  # fmt: skip
     advance(server, 780)
-    assert post(server, "take", key="alice", limit="10/10s").status == 200
-    assert post(server, "take", key="alice", limit="10/10s").status == 429
+    assert server.post("take", key="alice", limit="10/10s").status == 200
+    assert server.post("take", key="alice", limit="10/10s").status == 429
 
 
 def test_operations_agree_with_one_another(server):
     question = {"key": "k", "limit": "100/s capacity=20"}
-    assert post(server, "can_take", **question, cost=20).status == 200
-    assert post(server, "can_take", **question, cost=21).status == 422
-    assert post(server, "fill", **question, cost="15.5").json["remaining"] == 4
-    reply = post(server, "fill", **question, cost=5).json
+    assert server.post("can_take", **question, cost=20).status == 200
+    assert server.post("can_take", **question, cost=21).status == 422
+    assert server.post("fill", **question, cost="15.5").json["remaining"] == 4
+    reply = server.post("fill", **question, cost=5).json
     assert (reply["spill"], reply["full"], reply["remaining"]) == ("0.5", True, 0)
-    assert post(server, "refund", **question, cost=0.25).json["remaining"] == 0
-    assert post(server, "show", **question).json["level"] == "19.75"
-    assert post(server, "reset", **question).json == {"existed": True}
-    assert post(server, "reset", **question).json == {"existed": False}
-    assert post(server, "show", **question).json["level"] == "0"
+    assert server.post("refund", **question, cost=0.25).json["remaining"] == 0
+    assert server.post("show", **question).json["level"] == "19.75"
+    assert server.post("reset", **question).json == {"existed": True}
+    assert server.post("reset", **question).json == {"existed": False}
+    assert server.post("show", **question).json["level"] == "0"
 
 
 def test_http_and_resp_share_buckets(server):
     assert server.command("WEIR.TAKE", "shared", "600/min capacity=10")[2] == 9
-    assert post(server, "take", key="shared", limit="10/s").json["remaining"] == 8
+    assert server.post("take", key="shared", limit="10/s").json["remaining"] == 8
 
 
 def test_curl_gets_exact_decisions(server):
@@ -146,12 +113,12 @@ def test_curl_gets_exact_decisions(server):
 
 
 def test_keys_of_any_bytes(server):
-    assert get(server, "/v1/check?key=%00%ff%0a&limit=5/s").status == 200
-    assert get(server, "/v1/check?key=%00%ff%0a&limit=5/s").headers["ratelimit"] == '"5/s";r=3;t=1'
+    assert server.get("/v1/check?key=%00%ff%0a&limit=5/s").status == 200
+    assert server.get("/v1/check?key=%00%ff%0a&limit=5/s").headers["ratelimit"] == '"5/s";r=3;t=1'
     key = "k" * 65_000
-    assert post(server, "take", key=key, limit="5/s").status == 200
+    assert server.post("take", key=key, limit="5/s").status == 200
     assert remaining(server, key, "5/s") == 4
-    assert post(server, "take", key="\0ü\U0001f600", limit="5/s").status == 200
+    assert server.post("take", key="\0ü\U0001f600", limit="5/s").status == 200
 
 
 # ---- Connections ----
@@ -250,10 +217,10 @@ def test_bad_input_is_an_answer_and_others_are_served(server):
     other.request("GET", "/healthz")
     assert other.getresponse().read().startswith(b"ok\n")
     other.close()
-    reply = post(server, "take", key="a", limit="10/s", ttl=1)
+    reply = server.post("take", key="a", limit="10/s", ttl=1)
     assert reply.status == 400
     assert reply.json["detail"] == 'unknown field "ttl": there are key, limit, cost, wait_ms and vars'
-    reply = post(server, "take", key="a", limit="10/fortnight")
+    reply = server.post("take", key="a", limit="10/fortnight")
     assert (reply.status, reply.json["detail"][:18]) == (400, "the limit, byte 3:")
 
 
@@ -263,19 +230,19 @@ def test_password(tmp_path):
     with WeirServer("--test-clock", "--password-file", secret) as server:
         target = "/v1/check?key=a&limit=10/s"
         for wrong in ({}, {"Authorization": "Bearer open"}, {"Authorization": "Basic open sesame"}):
-            reply = get(server, target, **wrong)
+            reply = server.get(target, **wrong)
             assert reply.status == 401
             assert reply.headers["www-authenticate"] == 'Bearer realm="weir"'
-        assert get(server, target, Authorization="Bearer open sesame").status == 200
-        assert get(server, "/metrics").status == 401
-        assert get(server, "/healthz").status == 200
+        assert server.get(target, Authorization="Bearer open sesame").status == 200
+        assert server.get("/metrics").status == 401
+        assert server.get("/healthz").status == 200
 
 
 def test_by_address_believes_only_trusted_proxies(server):
     target = "/v1/check?by=address&limit=2/s"
     for forged in ("1.1.1.1", "2.2.2.2"):
-        assert get(server, target, X_Forwarded_For=forged).status == 200
-    assert get(server, target, X_Forwarded_For="3.3.3.3").status == 429
+        assert server.get(target, X_Forwarded_For=forged).status == 200
+    assert server.get(target, X_Forwarded_For="3.3.3.3").status == 429
     assert remaining(server, "127.0.0.1", "2/s") == 0
 
 
@@ -285,16 +252,22 @@ def test_by_address_behind_trusted_proxies():
     ) as server:
         target = "/v1/check?by=address&limit=2/s"
         for forged in ("1.1.1.1", "unknown", "10.0.0.1"):
-            reply = get(server, target, X_Forwarded_For=f"{forged}, 192.0.2.7, 10.1.2.3")
+            reply = server.get(target, X_Forwarded_For=f"{forged}, 192.0.2.7, 10.1.2.3")
         assert reply.status == 429
         assert remaining(server, "192.0.2.7", "2/s") == 0
-        get(server, target, X_Forwarded_For="2001:db8:1:2::1")
-        get(server, target, X_Forwarded_For="2001:db8:1:2:ffff::9")
+        server.get(target, X_Forwarded_For="2001:db8:1:2::1")
+        server.get(target, X_Forwarded_For="2001:db8:1:2:ffff::9")
         assert remaining(server, "2001:db8:1:2::/64", "2/s") == 0
-        assert get(server, target, X_Forwarded_For="192.0.2.7, nobody").status == 400
+        assert server.get(target, X_Forwarded_For="192.0.2.7, nobody").status == 400
 
 
 # ---- Headers ----
+
+
+def fields(reply, but):
+    """Its header fields by name in lower case, without some."""
+    named = {name.lower(): value for name, value in reply.headers.items()}
+    return {name: value for name, value in named.items() if name not in but}
 
 
 @pytest.mark.parametrize(
@@ -322,15 +295,15 @@ def test_by_address_behind_trusted_proxies():
 def test_header_presets(preset, allowed, refused):
     with WeirServer("--test-clock", "--headers", preset) as server:
         target = "/v1/check?key=a&limit=10/10s"
-        first = get(server, target)
-        get(server, target + "&cost=9")
+        first = server.get(target)
+        server.get(target + "&cost=9")
         advance(server, 250)
-        last = get(server, target)
+        last = server.get(target)
     common = {"date", "cache-control", "content-length"}
     assert (first.status, last.status) == (200, 429)
-    assert {k: v for k, v in first.headers.items() if k not in common} == allowed
+    assert fields(first, common) == allowed
     common |= {"retry-after", "content-type"}
-    assert {k: v for k, v in last.headers.items() if k not in common} == refused
+    assert fields(last, common) == refused
     assert last.headers["retry-after"] == "1"
     if preset == "rate-limited":
         assert last.headers["content-type"].startswith("text/plain")
@@ -343,8 +316,8 @@ def test_options_of_refusals():
     with WeirServer(
         "--test-clock", "--refused-status", "403", "--retry-after-date", "--disclose-keys"
     ) as server:
-        get(server, "/v1/check?key=alice&limit=1/min")
-        reply = get(server, "/v1/check?key=alice&limit=1/min")
+        server.get("/v1/check?key=alice&limit=1/min")
+        reply = server.get("/v1/check?key=alice&limit=1/min")
     assert reply.status == reply.json["status"] == 403
     assert reply.headers["retry-after"].endswith(" GMT")
     assert reply.json["detail"] == "1/min is limited to 1 per 1 min for alice"
@@ -357,9 +330,9 @@ def test_options_of_refusals():
 def test_metrics_pass_promtool(server):
     if not shutil.which("promtool"):
         pytest.skip("promtool is not installed")
-    post(server, "take", key="a", limit="1/s")
-    post(server, "take", key="a", limit="1/s")
-    reply = get(server, "/metrics")
+    server.post("take", key="a", limit="1/s")
+    server.post("take", key="a", limit="1/s")
+    reply = server.get("/metrics")
     assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=reply.body, capture_output=True
@@ -370,19 +343,19 @@ def test_metrics_pass_promtool(server):
 
 
 def test_pages(server):
-    assert get(server, "/healthz").body == b"ok\nlines: of this server; another one has its own\n"
-    index = get(server, "/")
+    assert server.get("/healthz").body == b"ok\nlines: of this server; another one has its own\n"
+    index = server.get("/")
     assert index.status == 200
     for path in ("/v1/take", "/v1/check", "/metrics"):
         assert path.encode() in index.body
-    assert get(server, "/favicon.ico").status == 404
-    assert get(server, "/v1/take").headers["allow"] == "POST, OPTIONS"
-    assert request(server, "HEAD", "/metrics").body == b""
+    assert server.get("/favicon.ico").status == 404
+    assert server.get("/v1/take").headers["allow"] == "POST, OPTIONS"
+    assert server.request("HEAD", "/metrics").body == b""
 
 
 def test_the_index_is_in_the_documentation(server):
     """Every path that the server lists is described in docs/http.md."""
     documentation = (ROOT / "docs" / "http.md").read_text()
-    for line in get(server, "/").body.decode().splitlines():
+    for line in server.get("/").body.decode().splitlines():
         if line.startswith(("GET ", "POST ")):
             assert line.split()[1].split("?")[0] in documentation

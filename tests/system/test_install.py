@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_version_of_the_package_is_that_of_the_headers(package):
     assert package("--modversion") == [re.search(r'WEIR_VERSION "(.*)"', header)[1]]
 
 
-EXAMPLES = ["one_bucket", "shared_keys", "spend_limit"]
+EXAMPLES = ["one_bucket", "shared_keys", "spend_limit", "gateway"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -101,14 +102,24 @@ def test_what_the_page_about_the_library_says(prefix, tmp_path):
     text = (ROOT / "docs" / "library.md").read_text()
     for name, program in re.findall(r"`(\w+\.c)`:\n\n```c\n(.*?)^```", text, re.M | re.S):
         (tmp_path / name).write_text(program)
+    shutil.copy(ROOT / "examples" / "gateway.c", tmp_path)
     session = "".join(re.findall(r"^```console\n(.*?)^```", text, re.M | re.S))
     commands = re.findall(r"^\$ (.*\n)", session, re.M)
     printed = re.sub(r"^\$ .*\n", "", session, flags=re.M)
-    assert len(commands) == 10
+    assert len(commands) == 14
     (tmp_path / "weir").symlink_to(prefix)
     environment = {**os.environ, "HOME": str(tmp_path)}
     script = "".join(["set -e\n", *commands])
     assert run("bash", "-c", script, cwd=tmp_path, env=environment) == printed
+
+
+def test_what_the_page_shows_of_the_gateway_is_in_it():
+    text = (ROOT / "docs" / "library.md").read_text()
+    snippets = re.findall(r"(?<!\.c`:\n\n)^```c\n(.*?)^```", text, re.M | re.S)
+    assert len(snippets) == 3
+    program = (ROOT / "examples" / "gateway.c").read_text()
+    for snippet in snippets:  # at its own indentation, or one further
+        assert snippet in program or textwrap.indent(snippet, "    ") in program
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)

@@ -54,6 +54,24 @@ def test_every_option_of_the_help_is_in_the_manual(command):
     assert not missing
 
 
+def test_every_word_of_a_limit_is_in_the_grammar():
+    """Of each kind as it may have it: the word is refused where the line of the grammar leaves it out."""
+    grammar = re.findall(r"^\.Dl (?:Oo )?(\w+) (?:Oc )?Ar count (.*)$",
+                         (ROOT / "docs/man/weir.1").read_text(), re.M)
+    assert len(grammar) == 6
+    for kind, rest in grammar:
+        said = set(re.findall(r"(\w+)= Ns", rest))
+        for word in ("capacity=2", "first=now", "waiting=2", "block=1s", "on_full=allow"):
+            taken = subprocess.run([weir_binary(), "explain", f"{kind} 1/s {word}"], capture_output=True)
+            assert (taken.returncode == 0) == (word.split("=")[0] in said), f"{kind}: {word}"
+
+
+def test_the_help_says_that_blocked_exits_with_1():
+    for words in (["take", "--help"], ["--help"]):
+        shown = subprocess.run([weir_binary(), *words], capture_output=True, text=True)
+        assert re.search(r"\b1 (if it is\s+)?limited or (its key is )?blocked", shown.stdout)
+
+
 def test_the_manual_has_every_public_call_and_no_other():
     headers = "".join(path.read_text() for path in (ROOT / "include" / "weir").glob("*.h"))
     declarations = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)

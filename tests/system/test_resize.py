@@ -1,19 +1,20 @@
 """A file of buckets that gets another size while servers and commands use it."""
 
+import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import threading
-import urllib.request
 
 import pytest
 from test_store import IS_ROOT, small_disk, status, weir  # noqa: F401 (a fixture)
 from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
 
 
-LIMIT = "100000/9000d"  # drains by one in two hours
+LIMITS = ["100000/9000d", "window 100000/9000d"]  # the first drains by one in two hours
 
 
 def resize(url, size, *arguments):
@@ -23,7 +24,8 @@ def resize(url, size, *arguments):
 
 
 @pytest.mark.once  # under ThreadSanitizer 16-byte swaps are atomic within one process only
-def test_a_server_goes_on_in_a_file_that_grows_and_no_charge_is_lost(tmp_path):
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_server_goes_on_in_a_file_that_grows_and_no_charge_is_lost(tmp_path, limit):
     url = f"file:{tmp_path}/store"
     with WeirServer("--store", f"{url}?size=1M", "--threads", "2") as server:
         charged = [0] * 7
@@ -35,7 +37,7 @@ def test_a_server_goes_on_in_a_file_that_grows_and_no_charge_is_lost(tmp_path):
             with connection:
                 while not is_over.is_set():
                     key = turns[client] % 7
-                    answer = connection.command("WEIR.TAKE", f"k{key}-{client}", LIMIT)
+                    answer = connection.command("WEIR.TAKE", f"k{key}-{client}", limit)
                     assert answer[0] == 0
                     charged[key] += client == 0
                     turns[client] += 1
@@ -57,12 +59,11 @@ def test_a_server_goes_on_in_a_file_that_grows_and_no_charge_is_lost(tmp_path):
             thread.join(DEADLINE_S)
         assert status(url)["bytes"] == 32 << 20
         for key in range(7):  # the server and a command see the same
-            level = 10**5 - server.command("WEIR.SHOW", f"k{key}-0", LIMIT)[2]
+            level = 10**5 - server.command("WEIR.SHOW", f"k{key}-0", limit)[2]
             shown = json.loads(
-                weir("show", f"k{key}-0", LIMIT, "--store", url, "--json").stdout)
+                weir("show", f"k{key}-0", limit, "--store", url, "--json").stdout)
             assert level == charged[key] == 10**5 - shown["remaining"]
-        with urllib.request.urlopen(f"{server.http_url}/metrics", timeout=DEADLINE_S) as metrics:
-            assert f"weir_table_memory_bytes {32 << 20}\n" in metrics.read().decode()
+        assert server.metric("weir_table_memory_bytes") == 32 << 20
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
@@ -77,6 +78,25 @@ def test_what_a_resize_says(tmp_path):
     assert resize(url, "2M", "--events", "1M")["events_to"] == 1 << 20
     assert weir("take", "k", "10/d", "--cost", 7, "--store", url).returncode == 1
     assert weir("take", "k", "10/d", "--cost", 6, "--store", url).returncode == 0
+
+
+def test_what_had_the_file_made_goes_on_with_its_words(tmp_path):
+    url = f"file:{tmp_path}/store?size=1M&events=512K"
+    for size in ["2M", "4M"]:  # the words of the first one are right, and those of the last one
+        assert weir("take", "k", "10/d", "--store", url).returncode == 0
+        resize(f"file:{tmp_path}/store", size)
+    for words in ["size=1M&events=512K", "size=4M", "events=2M", "events=512K"]:
+        assert weir("take", "k", "10/d", "--store", f"file:{tmp_path}/store?{words}").returncode == 0
+    done = weir("take", "k", "10/d", "--store", f"file:{tmp_path}/store?size=2M")
+    assert done.returncode == 3
+    command = done.stderr.split("leave out the size, or: weir ")[1].strip()
+    assert weir(*shlex.split(command)).returncode == 0
+    assert weir("take", "k", "10/d", "--store", f"file:{tmp_path}/store?size=2M").returncode == 0
+    done = weir("take", "k", "10/d", "--store", f"file:{tmp_path}/store?events=2M")
+    assert done.returncode == 3
+    command = done.stderr.split("leave out events, or: weir ")[1].strip()
+    assert weir(*shlex.split(command)).returncode == 0
+    assert weir("take", "k", "10/d", "--store", f"file:{tmp_path}/store?events=2M").returncode == 0
 
 
 def test_a_file_keeps_its_mode_and_what_leads_to_it(tmp_path):
@@ -121,6 +141,25 @@ def test_buckets_that_do_not_fit_stay_where_they_are(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
+def test_events_that_do_not_fit_stay_where_they_are(tmp_path):
+    url, limit = f"file:{tmp_path}/store", "window 9/9000d"
+    with WeirServer("--store", f"{url}?size=1M") as server, server.client() as connection:
+        answers = connection.pipeline([("WEIR.TAKE", f"k{number}", limit, "COST", 7)
+                                       for number in range(30)])  # a chunk of 256 bytes each
+        assert all(answer[0] == 0 for answer in answers)
+        done = weir("store", "resize", "1M", "--events", "7K", "--store", url)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "holds more events than fit into 7168 bytes; nothing has changed" in done.stderr
+        assert server.command("WEIR.TAKE", "k7", limit, "COST", 3)[0] == 1
+        assert resize(url, "1M", "--events", "8K")["events_to"] == 8192  # the header, too
+        assert server.command("WEIR.SHOW", "k7", limit)[6] == "7"
+        assert server.command("WEIR.TAKE", "k7", limit, "COST", 2)[0] == 0
+        assert server.command("WEIR.TAKE", "another", limit)[0] == 0
+        assert server.command("WEIR.TAKE", "one more", limit)[0] == 4  # there are 31 chunks
+        assert status(url)["events_full"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
 def test_a_full_file_advises_to_grow(tmp_path):
     url = f"file:{tmp_path}/store?size=64K"
     with WeirServer("--store", url) as server, server.client() as connection:
@@ -157,28 +196,65 @@ def test_who_cannot_follow_fails_until_it_can(tmp_path):
         assert server.command("WEIR.TAKE", "k", "10/d")[:3] == [0, 10, 4]
 
 
+def wait_in_line(server, clients, key, limit, count):
+    """So many more wait for the key, each on a connection of its own, and stand there when this returns."""
+    for _ in range(count):
+        connection = clients.enter_context(server.client())
+        before = server.command("WEIR.TAKE", key, limit)[3]
+        connection.send("WEIR.TAKE", key, limit, "WAIT", 10**6)
+        wait_until(lambda: server.command("WEIR.TAKE", key, limit)[3] > before + 2 * 10**8)
+        yield connection
+
+
 @pytest.mark.once  # under ThreadSanitizer 16-byte swaps are atomic within one process only
-def test_nothing_moves_while_somebody_waits_and_nobody_overtakes_afterwards(tmp_path):
+def test_those_who_wait_go_on_in_the_new_file_and_nobody_overtakes(tmp_path):
     url = f"file:{tmp_path}/store"
-    with WeirServer("--store", url) as server, server.client() as waiter:
-        assert server.command("WEIR.TAKE", "k", "1/2s capacity=1")[0] == 0
-        waiter.send("WEIR.TAKE", "k", "1/2s capacity=1", "WAIT", 60000)
-        wait_until(lambda: server.command("WEIR.TAKE", "k", "1/2s capacity=1")[3] > 2 * 10**9)
-        done = weir("store", "resize", "1M", "--store", url)
-        assert (done.returncode, done.stdout) == (3, "")
-        assert "somebody stands in line now" in done.stderr and "nothing has changed" in done.stderr
-        assert waiter.read_reply()[0] == 0
-        resize(url, "1M")
-        assert server.command("WEIR.TAKE", "k", "1/2s capacity=1")[0] in (0, 1)
-        assert server.command("WEIR.TAKE", "j", "1/60s", "WAIT", 60000)[0] == 0  # it fits
-        assert server.command("WEIR.TAKE", "j", "1/60s", "WAIT", 80000000)[0] == 4
-        with WeirServer("--store", url) as other, other.client() as waiter:
-            assert other.command("WEIR.TAKE", "l", "1/3s")[0] == 0
-            waiter.send("WEIR.TAKE", "l", "1/3s", "WAIT", 60000)
-            wait_until(lambda: other.command("WEIR.TAKE", "l", "1/3s")[3] > 3 * 10**9)
-            assert server.command("WEIR.TAKE", "l", "1/3s")[0] == 4
-            assert waiter.read_reply()[0] == 0
-            assert server.command("WEIR.TAKE", "l", "1/3s")[0] == 1
+    limit = "1/500ms capacity=1"
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(WeirServer("--store", url, "--threads", "2")) for _ in range(2)]
+        assert servers[0].command("WEIR.TAKE", "k", limit)[0] == 0
+        waiters = []
+        for turn in range(4):  # of both, in turns
+            waiters += wait_in_line(servers[turn % 2], stack, "k", limit, 1)
+        assert resize(url, "1M")["waiting"] >= 2
+        # one of each that had the old file open, and one that knows the new one only
+        fresh = stack.enter_context(WeirServer("--store", url))
+        for server in [servers[1], fresh, servers[0]]:
+            waiters += wait_in_line(server, stack, "k", limit, 1)
+        for server in [*servers, fresh]:
+            assert server.command("WEIR.TAKE", "k", limit)[0] == 1
+        answers = [waiter.read_reply() for waiter in waiters]
+        assert [answer[0] for answer in answers] == [0] * 7
+        # a bucket without a line is as it was
+        assert servers[1].command("WEIR.TAKE", "j", limit, "WAIT", 60000)[0] == 0
+        assert servers[0].command("WEIR.TAKE", "j", limit, "WAIT", 60000)[0] == 0
+
+
+def in_line_of(url, key, limit, seconds):
+    """One more command that waits for the key, and stands there when this returns."""
+    command = subprocess.Popen(
+        [weir_binary(), "take", key, limit, "--wait", "1h", "--store", url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: json.loads(weir("can-take", key, limit, "--json", "--store", url).stdout)[
+        "retry_after_ms"] > seconds * 1000)
+    return command
+
+
+@pytest.mark.once  # under ThreadSanitizer 16-byte swaps are atomic within one process only
+def test_a_file_cut_short_ends_who_waits_with_3(tmp_path):
+    url = f"file:{tmp_path}/store"
+    limit = "1/100s capacity=1"
+    assert weir("take", "k", limit, "--store", url).returncode == 0
+    stopped = in_line_of(url, "k", limit, 110)
+    waiter = in_line_of(url, "k", limit, 210)
+    stopped.send_signal(signal.SIGSTOP)
+    resize(url, "1M")  # for a second the other one looks whether this one comes
+    os.truncate(tmp_path / "store", 4096)
+    said = waiter.communicate(timeout=DEADLINE_S)[1]
+    assert (waiter.returncode, said) == (
+        3, "weir: the file of the store was cut short while it was open, or its disk has failed\n")
+    stopped.kill()
+    stopped.communicate(timeout=DEADLINE_S)
 
 
 def test_what_a_killed_one_left_is_removed(tmp_path):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 
 import pytest
@@ -155,7 +154,7 @@ def test_a_person_at_a_terminal_gets_a_banner():
 def test_more_connections_than_files_are_fewer_and_said():
     with WeirServer("--max-connections", 16_000_000) as server:
         assert "ulimit" in server.wait_for_log("max_connections wanted=")
-        assert metric(server, "weir_connections_max") < 16_000_000
+        assert server.metric("weir_connections_max") < 16_000_000
 
 
 # ---- passwords ----
@@ -374,14 +373,7 @@ def never_reading_client(server):
 
 
 def buffers_bytes(server):
-    return metric(server, "weir_buffers_bytes")
-
-
-def metric(server, name):
-    for line in get(server.http_url + "/metrics").splitlines():
-        if line.rsplit(" ", 1)[0] == name:
-            return float(line.rsplit(" ", 1)[1])
-    raise LookupError(name)
+    return server.metric("weir_buffers_bytes")
 
 
 def test_the_end_waits_for_a_client_only_so_long():
@@ -504,17 +496,17 @@ def test_metrics_count_what_happened():
     with WeirServer("--threads", 2) as server:
         held = [socket.create_connection(("127.0.0.1", server.resp_port)) for _ in range(3)]
         wait_until(
-            lambda: metric(server, 'weir_connections{protocol="resp"}') == 3, "three connections"
+            lambda: server.metric("weir_connections", protocol="resp") == 3, "three connections"
         )
         for one in held:
             one.close()
         wait_until(
-            lambda: metric(server, 'weir_connections_closed_total{reason="client"}') >= 3, "closes"
+            lambda: server.metric("weir_connections_closed_total", reason="client") >= 3, "closes"
         )
-        assert metric(server, 'weir_connections_accepted_total{protocol="resp"}') == 3
-        assert metric(server, "weir_table_memory_bytes") <= 256 << 20
-        assert metric(server, "process_open_fds") > 5
-        assert metric(server, "weir_turn_duration_seconds_count") > 0
+        assert server.metric("weir_connections_accepted_total", protocol="resp") == 3
+        assert server.metric("weir_table_memory_bytes") <= 256 << 20
+        assert server.metric("process_open_fds") > 5
+        assert server.metric("weir_turn_duration_seconds_count") > 0
 
 
 def test_info_is_what_redis_clients_expect(password_file):
@@ -580,13 +572,8 @@ def test_concurrent_pipelines_share_one_bucket_exactly():
 
 
 def test_all_connections_share_the_buckets():
-    body = b'{"key":"shared","limit":"8/h"}'
     with WeirServer("--threads", 4, "--test-clock") as server:
         verdicts = []
         for _ in range(24):  # each over a connection, and so perhaps a worker, of its own
-            request = urllib.request.Request(server.http_url + "/v1/take", data=body)
-            try:
-                verdicts.append(urllib.request.urlopen(request, timeout=DEADLINE_S).status)
-            except urllib.error.HTTPError as refusal:
-                verdicts.append(refusal.code)
+            verdicts.append(server.post("take", key="shared", limit="8/h").status)
     assert verdicts == [200] * 8 + [429] * 16

@@ -19,6 +19,7 @@ LIMITS = {
     "queue": "queue 1/s capacity=100",
     "now": "queue 1/s capacity=100 first=now",
     "stepped": "stepped 1/s",
+    "window": "window 1/s",
 }
 limits = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS.keys())
 

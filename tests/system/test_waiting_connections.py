@@ -8,9 +8,9 @@ import struct
 import threading
 
 import pytest
-from test_server import buffers_bytes, metric
+from test_server import buffers_bytes
 from waiters import DAY_MS, WaitingServer
-from weirserver import DEADLINE_S, RespClient, RespError, wait_until
+from weirserver import DEADLINE_S, RespClient, RespError, encode_post, wait_until
 
 S = 1_000_000_000
 LIMIT = "1/s"
@@ -29,9 +29,7 @@ def server():
 
 def post(wait_ms, key="a", limit=LIMIT, more=b""):
     """An HTTP request for a take."""
-    body = json.dumps({"key": key, "limit": limit, "wait_ms": wait_ms}).encode()
-    head = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\n%sContent-Length: %d\r\n\r\n"
-    return head % (more, len(body)) + body
+    return encode_post("take", {"key": key, "limit": limit, "wait_ms": wait_ms}, more)
 
 
 def connect(server, protocol="resp"):
@@ -118,7 +116,7 @@ def test_more_behind_a_wait_than_buffers_hold_stays_with_the_client(server):
     with connect(server) as client:
         sender = threading.Thread(target=client.sendall, args=(stream,))
         sender.start()
-        wait_until(lambda: metric(server, "weir_waiting") == 1, "it to stand in line")
+        wait_until(lambda: server.metric("weir_waiting") == 1, "it to stand in line")
         server.settle()
         assert sender.is_alive()
         assert buffers_bytes(server) <= 128 << 10  # one read
@@ -127,7 +125,7 @@ def test_more_behind_a_wait_than_buffers_hold_stays_with_the_client(server):
         for text in texts:
             assert read(client, len(text) + 9) == b"$%d\r\n%s\r\n" % (len(text), text)
         sender.join(DEADLINE_S)
-        assert buffers_bytes(server) == 0
+        wait_until(lambda: buffers_bytes(server) == 0, "the last of its bytes to go")
 
 
 def test_http_answers_in_order_too(server):
@@ -183,16 +181,16 @@ def jamming_count(server):
 
 def test_who_never_reads_holds_nobody_up():
     """Its answers are jammed, it stands in line all the same; then the write timeout ends it."""
-    with WaitingServer("--write-timeout", "300ms") as server:
+    with WaitingServer("--write-timeout", "3s") as server:
         server.take("a", LIMIT)
         with connect(server) as client:
             client.sendall(b"INFO\r\n" * jamming_count(server) + WAIT)
-            server.settle()
-            assert metric(server, "weir_waiting") == 1 and buffers_bytes(server) > 0
+            wait_until(lambda: server.metric("weir_waiting") == 1, "its place")
+            assert buffers_bytes(server) > 0
             behind = server.join("a", LIMIT)
             assert server.take("a", LIMIT).retry_after_ns == 3 * S
             wait_until(
-                lambda: metric(server, 'weir_connections_closed_total{reason="write_timeout"}'),
+                lambda: server.metric("weir_connections_closed_total", reason="write_timeout"),
                 "the cut",
             )
             assert server.take("a", LIMIT).retry_after_ns == 2 * S  # the place is free again
@@ -205,9 +203,9 @@ def test_an_answer_waits_for_its_reader_behind_what_it_was_sent_before(server):
     with connect(server) as client:
         client.sendall(b"INFO\r\n" * count + WAIT + b"PING\r\n")
         server.settle()
-        assert metric(server, "weir_waiting") == 1 and buffers_bytes(server) > 0
+        assert server.metric("weir_waiting") == 1 and buffers_bytes(server) > 0
         server.advance(S)
-        assert metric(server, "weir_waiting") == 0
+        assert server.metric("weir_waiting") == 0
         received = read_rest(server, client)
         assert received.count(b"# Server\r\n") == count
         assert received.endswith(b"\r\n" + SECOND_ALLOWED + PONG)
@@ -225,7 +223,7 @@ def test_the_end_of_a_connection_gives_the_place_back(server, end, protocol, beh
     first = server.join("a", LIMIT)
     client = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
     client.sendall((WAIT if protocol == "resp" else post(DAY_MS)) + behind)
-    wait_until(lambda: metric(server, "weir_waiting") == 2, "it to stand in line")
+    wait_until(lambda: server.metric("weir_waiting") == 2, "it to stand in line")
     last = server.join("a", LIMIT)
     assert server.take("a", LIMIT).retry_after_ns == 4 * S
     if end == "half":
@@ -235,8 +233,8 @@ def test_the_end_of_a_connection_gives_the_place_back(server, end, protocol, beh
         client.close()
     else:
         client.close()
-    wait_until(lambda: metric(server, "weir_waiting") == 2, "it to leave")
-    assert metric(server, 'weir_waits_total{end="left"}') == 1
+    wait_until(lambda: server.metric("weir_waiting") == 2, "it to leave")
+    assert server.metric("weir_waits_total", end="left") == 1
     assert server.take("a", LIMIT).retry_after_ns == 3 * S
     server.advance(2 * S)
     assert first.answer().verdict == last.answer().verdict == 0
@@ -307,7 +305,7 @@ def test_an_absurd_wait_is_an_error_and_charges_nothing(server, words, error):
     with pytest.raises(RespError, match=error):
         server.ask("WEIR.TAKE", "b", LIMIT, *words)
     assert server.take("b", LIMIT).verdict == 0
-    assert metric(server, "weir_waiting") == 0
+    assert server.metric("weir_waiting") == 0
 
 
 @pytest.mark.parametrize("wait_ms", ["-1", "86400001", "1e3", "1.5", '"5"', "null", "true", "[]"])
@@ -373,13 +371,13 @@ def test_thousands_who_wait_and_vanish_leave_nothing():
             wait_until(all_gone, "all to be gone")
 
         def all_gone():
-            return metric(server, "weir_waiting") == 0 and metric(server, "weir_lines") == 0
+            return server.metric("weir_waiting") == 0 and server.metric("weir_lines") == 0
 
         come_and_vanish(500)
         before = server.rss_bytes()
         come_and_vanish(3000)
         server.assert_grown_less(before, 1 << 20)
-        assert metric(server, 'weir_waits_total{end="left"}') > 1000
+        assert server.metric("weir_waits_total", end="left") > 1000
         server.advance(60 * S)
         for key in ["one", *(f"own-{number}" for number in range(50))]:
             limit = "1000/s capacity=1" if key == "one" else "queue 1000/s capacity=500"

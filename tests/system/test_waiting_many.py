@@ -6,7 +6,6 @@ import select
 import signal
 
 import pytest
-from test_server import metric
 from waiters import DAY_MS
 from weirserver import RespClient, WeirServer, wait_until
 
@@ -59,13 +58,13 @@ def stand(server, clients, question, behind=b""):
     for i, client in enumerate(clients):
         wait = RespClient.encode("WEIR.TAKE", *question(i), "WAIT", DAY_MS)
         client.socket.sendall(wait + behind)
-    wait_until(lambda: metric(server, "weir_waiting") == len(clients), "all to stand in line")
+    wait_until(lambda: server.metric("weir_waiting") == len(clients), "all to stand in line")
 
 
 def leave(server, clients):
     for client in clients:
         client.close()
-    wait_until(lambda: metric(server, "weir_waiting") == 0, "all to leave")
+    wait_until(lambda: server.metric("weir_waiting") == 0, "all to leave")
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from line_model import LineModel
 from line_play import LinePlay
-from test_server import metric
 from waiters import WaitingServer
 from weirserver import DEADLINE_S, wait_until
 
@@ -164,8 +163,8 @@ def test_many_who_come_and_go_at_once(kind):
         crowd = [pool.submit(come_and_go, server, limit, one, began + 1.5) for one in sources]
         allowed = sum(one.result() for one in crowd)
         assert 0 < allowed <= 40 + RATE * (time.monotonic() - began)
-        wait_until(lambda: metric(server, "weir_waiting") == 0, "all to be gone")
-        assert metric(server, "weir_lines") == 0
+        wait_until(lambda: server.metric("weir_waiting") == 0, "all to be gone")
+        assert server.metric("weir_lines") == 0
         wait_until(lambda: server.take("crowd", limit).verdict == 0, "the bucket to drain")
 
 

@@ -11,9 +11,9 @@ S = 1_000_000_000
 protocols = pytest.mark.parametrize("protocol", ["resp", "http"])
 
 
-@pytest.fixture
-def server():
-    with WaitingServer(threads=3) as started:
+@pytest.fixture(params=["memory:", "memory:?shared=yes"], ids=["private", "shared"])
+def server(request):
+    with WaitingServer("--store", request.param, threads=3) as started:
         yield started
 
 

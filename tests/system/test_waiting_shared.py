@@ -130,3 +130,76 @@ def test_healthz_says_whose_lines_they_are(store):
         probe.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
         assert probe.read_body() == (200, b"ok\nlines: of all who share this store\n")
         probe.close()
+
+
+# ---- several limits ----
+
+BOTH = "5/s capacity=1, 1/200ms capacity=2"
+
+
+def test_two_servers_have_one_order_in_all_lines(store):
+    """Takes under one limit, under the other and under both; nobody passes whom he meets in a line."""
+    limits = BOTH.split(", ")
+    asked = [BOTH, limits[0], BOTH, limits[1], limits[0], BOTH, limits[1]]
+    with start(store) as one, start(store) as other:
+        assert one.take("k", BOTH).verdict == 0
+        assert one.take("k", limits[1]).verdict == 0
+        waiters = [(one, other)[i % 2].join("k", limit, protocol=("resp", "http")[i // 2 % 2])
+                   for i, limit in enumerate(asked)]
+        answered = set()
+        while len(answered) < len(asked):
+            for i, waiter in enumerate(waiters):
+                if i not in answered and waiter.is_readable(within_s=0.01):
+                    met = [j for j in range(i) if BOTH in (asked[i], asked[j]) or asked[i] == asked[j]]
+                    assert all(j in answered or waiters[j].is_readable(within_s=0.1) for j in met)
+                    assert waiter.answer().verdict == 0
+                    answered.add(i)
+        wait_until(lambda: other.take("k", BOTH).verdict == 0, "empty lines")
+
+
+def test_a_server_that_dies_is_out_of_all_its_lines(store):
+    limits = ["1/s capacity=10", "1/2s capacity=10", "1/3s capacity=10"]
+    with start(store) as one, start(store) as other:
+        for limit in limits:
+            assert one.take("k", limit, cost=9).verdict == 0
+        one.join("k", ", ".join(limits), cost=10)
+        behind = [other.join("k", limit) for limit in [*limits, ", ".join(limits[:2])]]
+        assert [waiter.answer() for waiter in behind] == [None] * 4
+        one.signal(signal.SIGKILL)
+        begin = time.monotonic()
+        assert [waiter.answer(DEADLINE_S).verdict for waiter in behind[:3]] == [0, 0, 0]
+        assert took_s(begin) < 0.1 + 0.5
+        assert behind[3].answer(DEADLINE_S).verdict == 0  # a second later: another one was let in
+        one.wait()
+
+
+def test_a_server_that_is_stopped_is_out_of_all_its_lines(store):
+    limits = ["10/s capacity=1", "12/s capacity=1"]
+    with start(store) as one, start(store) as other:
+        assert one.take("k", ", ".join(limits)).verdict == 0
+        first = one.join("k", ", ".join(limits))
+        behind = [other.join("k", limit) for limit in limits]
+        os.kill(one.pid, signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            assert [waiter.answer(DEADLINE_S).verdict for waiter in behind] == [0, 0]
+            assert took_s(begin) < 0.1 + 0.1 + 0.3
+        finally:
+            os.kill(one.pid, signal.SIGCONT)
+        assert first.answer(DEADLINE_S).verdict == 0
+
+
+def test_a_deadline_under_several_limits(store):
+    """Who would be late is refused at once; who becomes late by somebody else's doing, at the deadline."""
+    with start(store) as one, start(store) as other:
+        assert one.take("k", "1/s, 1/h").verdict == 0
+        assert other.join("k", "1/s, 1/h", wait_ms=60_000).answer(DEADLINE_S).verdict == 1
+        begin = time.monotonic()
+        waiter = other.join("k", "1/s, 9/h", wait_ms=1500)
+        answer = None
+        while answer is None:
+            one.ask("WEIR.FILL", "k", "1/s")
+            answer = waiter.answer(within_s=0.1)
+        assert answer.verdict == 1
+        assert 1.4 < took_s(begin) < 1.5 + 0.5
+        assert one.ask("WEIR.SHOW", "k", "9/h")[6] == "0"

@@ -12,15 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "limiter/asked.h"
+#include "limiter/names/asked.h"
 
 static struct names *names;
 static struct weir_limiter *limiter;
 static struct rule_cache *cache;
 
-static struct text text(const char *bytes)
+static struct bytes text(const char *bytes)
 {
-    return (struct text){bytes, strlen(bytes)};
+    return (struct bytes){bytes, strlen(bytes)};
 }
 
 static void add_limit(const char *name, const char *limit)
@@ -147,18 +147,24 @@ static void test_what_cannot_be_asked_for(void **state)
     (void)state;
     static const struct {
         const char *limits, *key, *why;
+        size_t offset;
     } wrong[] = {
-        {"nobody", "ann", "nothing in the configuration has this name"},
-        {"user capacity=5", "ann", "a name stands alone"},
-        {"user", "", "this limit needs a key"},
-        {"user, 10/s", "", "limit 1 of 2: this limit needs a key"},
-        {"own", "", "{key} is missing"},
-        {"user, 1/x", "ann", "limit 2 of 2: unknown unit"},
-        {"user, user", "ann", "limit 2 is limit 1 again"},
-        {"user, own", "ann", "limit 2 is limit 1 again"},
-        {"user, 10/s, 600/min capacity=10", "ann", "limit 3 is limit 2 again"},
+        {"nobody", "ann", "nothing in the configuration has this name", 0},
+        {"user capacity=5", "ann", "a name stands alone", 4},
+        {"user", "", "this limit needs a key", 0},
+        {"10/s,user", "", "limit 1 of 2: this limit needs a key", 0},
+        {"user, 10/s", "", "limit 1 of 2: this limit needs a key", 0},
+        {"own", "", "{key} is missing", 0},
+        {"all, own", "", "limit 1 of 2: this limit needs a key", 0},
+        {"request, own", "", "limit 2 of 2: {key} is missing", 9},
+        {"user, 1/x", "ann", "limit 2 of 2: unknown unit", 8},
+        {"user, user", "ann", "limit 2 of 2 is limit 1 again", 6},
+        {"user, own", "ann", "limit 2 is limit 1 again", 6},
+        {"request, all, user,own", "ann", "limit 5 is limit 4 again", 19},
+        {"request, request, all", "ann", "limit 3 is limit 1 again", 9},
+        {"user, 10/s, 600/min capacity=10", "ann", "limit 3 of 3 is limit 2 again", 12},
         {"request,request,request,request,request,request,request,request,user", "ann",
-         "more than 16 limits"},
+         "more than 16 limits", 64},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct weir_error error = {.message = ""};
@@ -167,6 +173,7 @@ static void test_what_cannot_be_asked_for(void **state)
             fail_msg("%s: \"%s\" does not say \"%s\"", wrong[i].limits, error.message,
                      wrong[i].why);
         }
+        assert_int_equal(error.offset, wrong[i].offset);
     }
 }
 

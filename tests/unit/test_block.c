@@ -2,17 +2,8 @@
  *
  * Keys that are locked out, in one thread: what starts a block, what it answers, how it ends, and what
  * happens to its slots. What threads do beside it is in tests/concurrency/. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../support/small_table.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "store/table/inside.h"
 #include "weir/limiter.h"
 
 #define MS UINT64_C(1000000)
@@ -106,7 +97,7 @@ static void test_a_refused_take_blocks_its_key(void **state)
         assert_int_equal(ask(&world, WEIR_TAKE, 2, S).verdict, WEIR_ALLOWED);
         struct weir_decision refused = ask(&world, WEIR_TAKE, 1, S);
         assert_int_equal(refused.verdict, WEIR_LIMITED);
-        assert_true(refused.retry_after_ns > 0 && refused.retry_after_ns <= (int64_t)S);
+        assert_int_equal(refused.retry_after_ns, 30 * S); // before, it would come back in vain
         assert_blocked(&world, S, 31 * S);
         assert_blocked(&world, 31 * S - 1, 31 * S); // nor does this prolong it
         assert_verdict(&world, 31 * S, WEIR_ALLOWED);
@@ -297,31 +288,6 @@ static void test_an_old_reading_sees_a_longer_block(void **state)
     weir_limiter_close(world.limiter);
 }
 
-/* A table over the test's own memory, of one stripe, so that hashes can be chosen. */
-enum { RING = 256 };
-
-struct small {
-    struct table table;
-    struct stripe stripe;
-    struct line lines[RING];
-    struct weir_rule rule;
-};
-
-static struct small *open_small(uint64_t line_count, const char *limit)
-{
-    struct small *small = aligned_alloc(128, (sizeof *small + 127) / 128 * 128);
-    assert_non_null(small);
-    memset(small, 0, sizeof *small);
-    table_init(&small->table, small->lines, &small->stripe, 1, line_count);
-    assert_int_equal(weir_limit_from_text(&small->rule.limit, limit, NULL), WEIR_OK);
-    return small;
-}
-
-static uint64_t hash_at(uint64_t line, uint64_t number, uint64_t owner)
-{
-    return number << 32 | owner << 16 | line;
-}
-
 static struct weir_decision decide(struct small *small, enum weir_operation operation,
                                    uint64_t hash, uint64_t now_ns)
 {
@@ -395,12 +361,12 @@ static void test_in_a_full_table_nobody_can_be_blocked(void **state)
         assert_int_equal(decide(small, WEIR_TAKE, alice, S).verdict, WEIR_ALLOWED);
         assert_int_equal(decide(small, WEIR_TAKE, bob, S).verdict, WEIR_ALLOWED);
     }
-    uint64_t full_count = small->stripe.full_count;
+    uint64_t full_count = small->stripes[0].full_count;
     assert_int_equal(decide(small, WEIR_TAKE, alice, S).verdict,
                      WEIR_LIMITED); // the refusal stands
-    assert_int_equal(small->stripe.full_count, ++full_count);
+    assert_int_equal(small->stripes[0].full_count, ++full_count);
     assert_int_equal(decide(small, WEIR_TAKE, alice, S).verdict, WEIR_LIMITED);
-    assert_int_equal(small->stripe.full_count, ++full_count);
+    assert_int_equal(small->stripes[0].full_count, ++full_count);
     struct weir_decision decision = decide(small, WEIR_BLOCK, alice, S);
     assert_int_equal(decision.verdict, WEIR_FAILED);
     assert_int_equal(decision.retry_after_ns, -1);

@@ -69,13 +69,12 @@ static void test_a_configuration_is_read(void **state)
     names_close(names);
 }
 
-static void test_nothing_is_a_configuration_too(void **state)
+static void test_there_may_be_no_limits_if_that_is_said(void **state)
 {
     (void)state;
-    static const char *const nothing[] = {"",          "\n",
-                                          "# later\n", "limits:\n",
-                                          "---\n",     "limits:\nchains:\nroutes:\n",
-                                          "{}",        "limits: {}\nroutes: []\n"};
+    static const char *const nothing[] = {
+        "limits: {}", "limits: {}\nchains:\nroutes:\n", "limits: {}\nroutes: []\n",
+        "limits: {}\nchains: null\nroutes: ~\n", "\xef\xbb\xbflimits: {}\n"};
     for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
         struct config_error error;
         struct names *names = config_parse(nothing[i], strlen(nothing[i]), &error);
@@ -103,12 +102,39 @@ static void assert_wrong(const struct wrong *wrong)
     }
 }
 
+/* As an editor or a deployment may leave it for an instant: no wish to forget all limits. */
+static void test_nothing_is_no_configuration(void **state)
+{
+    (void)state;
+    static const struct wrong WRONG[] = {
+        {"", 1, 1, "there are no limits in it: 'limits: {}' says that there shall be none"},
+        {"\n", 1, 1, "there are no limits"},
+        {"# later\n", 1, 1, "there are no limits"},
+        {"---\n", 2, 1, "there are no limits"},
+        {"{}", 1, 1, "there are no limits"},
+        {"~", 1, 1, "there are no limits"},
+        {"\xef\xbb\xbf", 1, 1, "there are no limits"},
+        {"limits:\n", 1, 8, "there are no limits"},
+        {"limits: ~\nchains: null\n", 1, 9, "there are no limits"},
+        {"chains: {}\nroutes: []\n", 1, 1, "there are no limits"},
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        assert_wrong(&WRONG[i]);
+    }
+}
+
 /* What YAML itself does not allow, or weir does not want. */
 static void test_what_is_no_yaml(void **state)
 {
     (void)state;
     static const struct wrong WRONG[] = {
-        {"limits:\n\tapi: 1/s\n", 2, 1, "this is no YAML"},
+        {"limits:\n\tapi: 1/s\n", 2, 1, "this is no YAML: a tab cannot stand here"},
+        {"limits:\n  api:\n   \tlimit: 1/s\n", 3, 4, "a tab cannot stand here"},
+        {"limits:\n  # f\xfcr alle\n", 2, 6, "this is no YAML: invalid leading UTF-8 octet"},
+        {"limits:\n  api: 1/s\x07\n", 2, 11, "control characters are not allowed"},
+        {"\xff\xfel", 1, 1, "this is no YAML"},
+        {"limits:\n  a: {limit: 1/s}\n  b:\n    <<: *a\n", 4, 9, "aliases"},
+        {"a: &a [x, x]\nb: [*a, *a]\n", 1, 4, "anchors and tags"},
         {"limits: [\n", 2, 1, "this is no YAML"},
         {"limits:\n  api: \"1/s\n", 3, 1, "this is no YAML"},
         {"limits:\n  api: &a 1/s\n", 2, 8, "anchors and tags"},
@@ -120,6 +146,26 @@ static void test_what_is_no_yaml(void **state)
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         assert_wrong(&WRONG[i]);
+    }
+}
+
+/* As editors of other systems leave them. */
+static void test_line_ends_and_marks(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {
+        "limits:\r\n  api: 10/s\r\n  login:\r\n    limit: 5/min\r\n",
+        "\xef\xbb\xbflimits:\n  api: 10/s\n  login: 5/min\n",
+        "limits:\r  api: 10/s\r  login: 5/min\r",
+        "limits:\n  api:\t10/s\n  login: 5/min", // between a name and its value tabs are good
+    };
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        struct config_error error;
+        struct names *names = config_parse(TEXTS[i], strlen(TEXTS[i]), &error);
+        assert_string_equal(error.message, "");
+        assert_int_equal(names_find(names, "api", 3).limit->usual.rule.limit.capacity, 10);
+        assert_int_equal(names_find(names, "login", 5).limit->usual.rule.limit.capacity, 5);
+        names_close(names);
     }
 }
 
@@ -175,6 +221,7 @@ static void test_what_is_no_chain(void **state)
         {LIMITS "chains:\n  api: [all]\n", 3, 3, "there is a limit 'api' already"},
         {LIMITS "chains:\n  a: [b]\n", 3, 7, "there is no limit 'b'"},
         {LIMITS "chains:\n  a: [a]\n", 3, 7, "'a' is a chain, and chains do not nest"},
+        {LIMITS "chains:\n  a: [b]\n  b: [a]\n", 3, 7, "'b' is a chain, and chains do not nest"},
         {LIMITS "chains:\n  a: [api]\n  b: [a]\n", 4, 7, "chains do not nest"},
         {LIMITS "chains:\n  a: [api, api]\n", 3, 12, "api has this key in this chain already"},
         {LIMITS "chains:\n  a: [10/s]\n", 3, 7, "there is no limit '10/s'"},
@@ -182,6 +229,48 @@ static void test_what_is_no_chain(void **state)
         {LIMITS "chains:\n  a: [{limit: api, cost: 2}]\n", 3, 20, "unknown field 'cost'"},
         {LIMITS "chains:\n  a:\n  - limit: api\n    key: user:{user\n", 5, 15, "has no }"},
         {LIMITS "chains:\n  a:\n  - limit: api\n    key: {user}\n", 5, 10, "quote what begins"},
+        {LIMITS "chains:\n  a:\n  - {limit: api, key: '{a}{b}{c}{d}{e}{f}{g}{h}{key}{a}'}\n"
+                "  - {limit: all, key: '{a}{i}{j}{k}{l}{m}{n}{o}{p}{q}'}\n",
+         5, 24, "a chain asks for at most 16 variables"},
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        assert_wrong(&WRONG[i]);
+    }
+}
+
+/* Whoever asks, the numbers that count for him hold it. */
+static void test_a_cost_that_all_can_pay(void **state)
+{
+    (void)state;
+    static const char *const GOOD_COSTS[] = {
+        "limits: {a: {limit: 1/s, overrides: {b: 5/s}}}\nroutes: [{path: /, limit: a, cost: 1}]\n",
+        "limits: {a: {limit: 5/s, overrides: {b: 6/s}}}\nroutes: [{path: /, limit: a, cost: 5}]\n",
+        "limits: {a: 1/s}\nroutes: [{path: /, limit: a, cost: 0}]\n",
+    };
+    for (size_t i = 0; i < sizeof GOOD_COSTS / sizeof GOOD_COSTS[0]; i++) {
+        struct config_error error;
+        struct names *names = config_parse(GOOD_COSTS[i], strlen(GOOD_COSTS[i]), &error);
+        assert_string_equal(error.message, "");
+        names_close(names);
+    }
+}
+
+/* Not even where it is only some who would never pass, or the limit refuses nothing yet. */
+static void test_a_cost_that_somebody_cannot_pay(void **state)
+{
+    (void)state;
+#define COST_3 "chains: {c: [a]}\nroutes: [{path: /, limit: a, cost: 3}]\n"
+    static const struct wrong WRONG[] = {
+        {"limits: {a: {limit: 5/s, overrides: {x: 1/s capacity=0.5, y: 2/s}}}\n" COST_3, 3, 36,
+         "no request of 'x' would ever pass: a never holds so much for it"},
+        {"limits: {a: {limit: 5/s, overrides: {x: 9/s, 'y*': 2/s}}}\n" COST_3, 3, 36,
+         "no request of 'y*' would ever pass"},
+        {"limits: {a: {limit: 5/s, overrides: {x: 1/s capacity=0.5}}}\nchains: {c: [a]}\n"
+         "routes: [{path: /, limit: c}]\n",
+         3, 27, "no request of 'x' would ever pass"},
+        {"limits: {a: {limit: 1/s, overrides: {x: 5/s}}}\n" COST_3, 3, 36,
+         "no request would ever pass: a never holds so much"},
+        {"limits: {a: {limit: 1/s, shadow: true}}\n" COST_3, 3, 36, "a never holds so much"},
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         assert_wrong(&WRONG[i]);
@@ -205,6 +294,12 @@ static void test_what_is_no_route(void **state)
         {"limits: {a: sliding 5/min, b: 5/s}\nchains: {c: [b, a]}\n"
          "routes: [{path: /, limit: c, cost: 0.5}]\n",
          3, 36, "the cost: this limit counts whole units"},
+        {LIMITS "routes: [{path: /, limit: api, cost: 1.000001}]\n", 2, 38,
+         "no request would ever pass: api never holds so much"},
+        {LIMITS "chains: {c: [all, api]}\nroutes: [{path: /, limit: c, cost: 9}]\n", 3, 36,
+         "api never holds so much"},
+        {"limits: {half: 1/s capacity=0.5}\nroutes: [{path: /, limit: half}]\n", 2, 27,
+         "half never holds so much"},
         {LIMITS "routes:\n- {path: /, limit: api}\n- {path: /x, limit: all}\n", 4, 10,
          "no request comes here"},
     };
@@ -253,6 +348,7 @@ static void test_every_count_has_a_maximum(void **state)
     struct config_error error;
     char *large = calloc(1, CONFIG_BYTES_MAX + 1);
     memset(large, '#', CONFIG_BYTES_MAX + 1);
+    memcpy(large, "limits: {} ", strlen("limits: {} "));
     struct names *names = config_parse(large, CONFIG_BYTES_MAX, &error);
     assert_non_null(names);
     names_close(names);
@@ -285,14 +381,19 @@ static void test_a_file_that_is_not_there(void **state)
 int main(void)
 {
     if (config_library() == NULL) {
-        return 77; // built without libyaml
+        (void)printf("skipped: this weir was built without libyaml\n");
+        return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_configuration_is_read),
-        cmocka_unit_test(test_nothing_is_a_configuration_too),
+        cmocka_unit_test(test_there_may_be_no_limits_if_that_is_said),
+        cmocka_unit_test(test_nothing_is_no_configuration),
         cmocka_unit_test(test_what_is_no_yaml),
+        cmocka_unit_test(test_line_ends_and_marks),
         cmocka_unit_test(test_what_is_no_configuration),
         cmocka_unit_test(test_what_is_no_chain),
+        cmocka_unit_test(test_a_cost_that_all_can_pay),
+        cmocka_unit_test(test_a_cost_that_somebody_cannot_pay),
         cmocka_unit_test(test_what_is_no_route),
         cmocka_unit_test(test_every_count_has_a_maximum),
         cmocka_unit_test(test_errors_as_compilers_print_them),

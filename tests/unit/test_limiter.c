@@ -349,6 +349,47 @@ static void test_what_has_drained_makes_room(void **state)
     weir_limiter_close(limiter);
 }
 
+/* Whatever number the caller has written there: nothing is charged, alone or beside another one. */
+static void ask_for_what_does_not_exist(const char *text, int number)
+{
+    struct weir_limiter *limiter = open_limiter(1 << 20);
+    struct weir_rule rules[2] = {rule_of(limiter, text), rule_of(limiter, "9/h")};
+    struct weir_detail detail = {.existed = true};
+    struct weir_request requests[2];
+    struct weir_decision decisions[2];
+    assert_int_equal(take(limiter, &rules[0], "k", 1, S).verdict, WEIR_ALLOWED);
+    for (size_t i = 0; i < 2; i++) {
+        requests[i] = (struct weir_request){.rule = &rules[i],
+                                            .key = "k",
+                                            .key_len = 1,
+                                            .cost_micro = WEIR_UNIT,
+                                            .operation = (enum weir_operation)number,
+                                            .detail = &detail};
+    }
+    for (size_t count = 1; count <= 2; count++) {
+        requests[0].and_next = count == 2;
+        weir_limiter_decide_at(limiter, requests, decisions, count, S);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(decisions[i].verdict, WEIR_FAILED);
+        }
+        assert_false(detail.existed);
+        assert_int_equal(ask(limiter, &rules[0], "k", WEIR_SHOW, 0, S, NULL).remaining, 4);
+        assert_int_equal(ask(limiter, &rules[1], "k", WEIR_SHOW, 0, S, NULL).remaining, 9);
+    }
+    weir_limiter_close(limiter);
+}
+
+static void test_an_operation_that_does_not_exist_is_an_error(void **state)
+{
+    (void)state;
+    static const int NUMBERS[] = {77, WEIR_UNBLOCK + 1, -1};
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
+        ask_for_what_does_not_exist("5/h", NUMBERS[i]);
+        ask_for_what_does_not_exist("queue 5/h", NUMBERS[i]);
+        ask_for_what_does_not_exist("window 5/h", NUMBERS[i]);
+    }
+}
+
 static void test_decides_by_its_own_clock(void **state)
 {
     (void)state;
@@ -432,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_what_charges_nothing_makes_no_bucket),
         cmocka_unit_test(test_a_full_table_answers_by_policy_and_counts),
         cmocka_unit_test(test_what_has_drained_makes_room),
+        cmocka_unit_test(test_an_operation_that_does_not_exist_is_an_error),
         cmocka_unit_test(test_decides_by_its_own_clock),
         cmocka_unit_test(test_readings_beyond_the_last_count_as_the_last),
         cmocka_unit_test(test_a_fixed_limit_goes_by_the_wall_clock),

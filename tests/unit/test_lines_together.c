@@ -4,6 +4,11 @@
  * test's own. */
 #include "../support/lines_world.h"
 
+#include <ctype.h>
+#include <stdio.h>
+
+#include "store/table/event_pool.h"
+
 #define MS   UINT64_C(1000000)
 #define UNIT WEIR_UNIT
 #define LONG (100000 * MS)
@@ -59,15 +64,16 @@ static struct person *stand(struct world *world, int which, uint64_t cost_micro)
     return person;
 }
 
-/* One who asks for several, as "ab" or "bca". */
+/* One who asks for several, as "ab" or "bcA", where A is only tried. */
 static struct person *join(struct world *world, const char *which, uint64_t cost_micro,
                            uint64_t wait_ns)
 {
     struct weir_request requests[3];
     size_t count = strlen(which);
     for (size_t i = 0; i < count; i++) {
-        int one = which[i] - 'a';
+        int one = tolower((unsigned char)which[i]) - 'a';
         requests[i] = request_of(&world->rules[one], KEYS[one], WEIR_TAKE, cost_micro);
+        requests[i].shadow = isupper((unsigned char)which[i]) != 0;
         requests[i].and_next = i + 1 < count;
     }
     return people_join_together_at(&world->people, requests, count, wait_ns, world->people.now_ns);
@@ -173,6 +179,39 @@ static void test_nobody_overtakes_it_where_it_stands(void **state)
     assert_true(behind->stands);
     advance(world, 60);
     assert_served(behind, 60);
+    close_world(world);
+}
+
+/* Not even where it would fit beside a large cost. */
+static void test_it_overtakes_nobody_where_others_stand(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/10ms capacity=3", "1/10ms capacity=3", NULL);
+    take(world, A, 2 * UNIT);
+    struct person *large = stand(world, A, 3 * UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    assert_int_equal(filled_ms(world, B), 0);
+    advance(world, 60);
+    assert_served(large, 20);
+    assert_served(both, 30);
+    close_world(world);
+}
+
+/* In a queue the order is that of the charges: who is charged later goes later, although he came first. */
+static void test_a_queue_is_in_the_order_of_its_charges(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/15ms capacity=1", "queue 1/10ms capacity=4", NULL);
+    take(world, A, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT);
+    struct person *first = stand(world, B, UNIT);
+    struct person *second = stand(world, B, UNIT);
+    struct person *third = stand(world, B, UNIT);
+    advance(world, 60);
+    assert_served(first, 10);
+    assert_served(second, 20);
+    assert_served(third, 30);
+    assert_served(both, 40);
     close_world(world);
 }
 
@@ -361,6 +400,77 @@ static void test_who_is_reset_lets_it_in_early(void **state)
     close_world(world);
 }
 
+/* ---- shadows ---- */
+
+static void test_a_shadow_that_refuses_holds_nobody_up_and_says_so(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/100ms capacity=1", "1/10ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *person = stand_together(world, "Ab", UNIT);
+    advance(world, 10);
+    assert_false(person->stands);
+    assert_limited(person->decisions[0], 90);
+    assert_int_equal(person->decisions[1].verdict, WEIR_ALLOWED);
+    assert_int_equal(filled_ms(world, A), 90); // not charged
+    close_world(world);
+}
+
+static void test_a_shadow_that_refuses_says_so_beside_others_that_do(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/100ms capacity=1", "1/10ms capacity=1", NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *late = join(world, "Ab", UNIT, 5 * MS); // it would have to wait for longer
+    assert_false(late->stands);
+    assert_limited(late->decisions[0], 100);
+    assert_limited(late->decisions[1], 5);
+    struct person *expired = join(world, "Ab", UNIT, 10 * MS);
+    assert_true(expired->stands);
+    advance(world, 2);
+    assert_int_equal(ask(world, B, WEIR_FILL, UNIT).verdict, WEIR_ALLOWED);
+    advance(world, 10);
+    assert_false(expired->stands);
+    assert_limited(expired->decisions[0], 90);
+    assert_int_equal(expired->decisions[1].verdict, WEIR_LIMITED);
+    close_world(world);
+}
+
+static void test_a_shadow_overtakes_nobody(void **state)
+{
+    (void)state;
+    struct world *world = open_world("5/500ms capacity=5", "1/10ms capacity=1", NULL);
+    take(world, A, 3 * UNIT);
+    take(world, B, UNIT);
+    struct person *large = stand(world, A, 4 * UNIT); // fits at 200 ms
+    struct person *small = stand_together(world, "Ab", UNIT);
+    advance(world, 10);
+    assert_false(small->stands);
+    assert_limited(small->decisions[0], 290); // behind the large one
+    assert_int_equal(small->decisions[1].verdict, WEIR_ALLOWED);
+    advance(world, 200);
+    assert_served(large, 200);
+    close_world(world);
+}
+
+static void test_a_shadow_that_is_refused_beside_a_line_locks_nobody_out(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/100ms capacity=1 block=1s", NULL, NULL);
+    take(world, A, UNIT);
+    struct person *person = stand(world, A, UNIT);
+    struct weir_request request = request_of(&world->rules[A], KEYS[A], WEIR_TAKE, UNIT);
+    struct weir_decision decision;
+    request.shadow = true;
+    weir_limiter_decide_at(world->people.limiter, &request, &decision, 1, world->people.now_ns);
+    assert_int_equal(decision.verdict, WEIR_LIMITED);
+    advance(world, 100);
+    assert_served(person, 100);
+    close_world(world);
+}
+
 /* ---- queues ---- */
 
 #define QUEUE "queue 1/10ms capacity=4"
@@ -391,6 +501,19 @@ static void test_who_leaves_a_queue_gets_everything_back(void **state)
     assert_int_equal(filled_ms(world, B), 10);
     advance(world, 30);
     assert_served(second, 10);
+    close_world(world);
+}
+
+static void test_who_leaves_a_queue_gets_nothing_back_from_a_shadow_that_refused(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/100ms capacity=1", QUEUE, NULL);
+    take(world, A, UNIT);
+    take(world, B, UNIT);
+    struct person *person = stand_together(world, "Ab", UNIT);
+    leave(world, person);
+    assert_int_equal(filled_ms(world, A), 100);
+    assert_int_equal(filled_ms(world, B), 10);
     close_world(world);
 }
 
@@ -452,6 +575,87 @@ static void test_a_wait_shorter_than_an_empty_queue_is_in_vain(void **state)
     close_world(world);
 }
 
+/* ---- windows ---- */
+
+static uint64_t room(struct world *world, int which)
+{
+    return ask(world, which, WEIR_SHOW, 0).remaining;
+}
+
+/* What leaves one window makes room in it alone. */
+static void test_it_goes_when_enough_has_left_both_windows(void **state)
+{
+    (void)state;
+    struct world *world = open_world("window 2/10ms", "window 3/25ms", NULL);
+    take(world, A, 2 * UNIT);
+    take(world, B, UNIT);
+    struct person *one = stand_together(world, "ab", UNIT);
+    struct person *beside = stand(world, A, UNIT);
+    struct person *two = stand_together(world, "ba", 2 * UNIT); // A lets it at 20, B at 25
+    struct person *behind = stand(world, A, UNIT);
+    assert_limited(ask(world, A, WEIR_TAKE, UNIT), 30); // as far as A alone knows
+    struct person *late = join(world, "ab", UNIT, 29 * MS);
+    assert_limited(late->decisions[0], 1);
+    advance(world, 9);
+    assert_true(one->stands);
+    advance(world, 24);
+    assert_served(one, 10);
+    assert_served(beside, 10);
+    assert_true(two->stands);
+    assert_int_equal(room(world, A), 2); // not charged before its turn
+    assert_int_equal(room(world, B), 1);
+    advance(world, 60);
+    assert_served(two, 25);
+    assert_served(behind, 35);
+    assert_int_equal(count_marks(&world->people), 0);
+    close_world(world);
+}
+
+/* When its turn comes its log needs a chunk more, and there is none. */
+static void test_a_window_without_room_for_its_event(void **state)
+{
+    (void)state;
+    for (int lets = 0; lets < 2; lets++) {
+        struct world *world = open_world(lets ? "window 224/10ms on_full=allow" : "window 224/10ms",
+                                         "5/10ms capacity=5", "window 1/1h");
+        enum weir_verdict verdict = WEIR_ALLOWED;
+        for (int i = 0; i < CHUNK_EVENT_BYTES; i++) { // a byte each
+            take(world, A, UNIT);
+        }
+        for (int i = 0; verdict == WEIR_ALLOWED; i++) { // all of the pool
+            char key[16];
+            (void)snprintf(key, sizeof key, "other%d", i);
+            verdict = people_ask_at(&world->people, &world->rules[C], key, WEIR_TAKE, UNIT,
+                                    world->people.now_ns)
+                          .verdict;
+        }
+        assert_int_equal(verdict, WEIR_FAILED);
+        struct person *both = stand_together(world, "ab", UNIT);
+        advance(world, 10);
+        assert_false(both->stands);
+        assert_int_equal(both->decisions[0].verdict, lets ? WEIR_ALLOWED : WEIR_FAILED);
+        assert_int_equal(both->decisions[1].verdict, WEIR_ALLOWED);
+        assert_int_equal(room(world, A), 224);
+        assert_int_equal(filled_ms(world, B), lets ? 2 : 0);
+        assert_int_equal(count_marks(&world->people), 0);
+        close_world(world);
+    }
+}
+
+/* What a window let through has passed, also where the queue behind it is left. */
+static void test_who_leaves_a_queue_gets_nothing_back_from_a_window(void **state)
+{
+    (void)state;
+    struct world *world = open_world("window 3/s", QUEUE, "5/s");
+    struct person *all = stand_together(world, "abc", UNIT);
+    leave(world, all);
+    assert_int_equal(room(world, A), 2);
+    assert_int_equal(filled_ms(world, B), 0);
+    assert_int_equal(filled_ms(world, C), 0);
+    assert_int_equal(count_marks(&world->people), 0);
+    close_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +663,8 @@ int main(void)
         cmocka_unit_test(test_it_goes_when_the_last_limit_lets_it),
         cmocka_unit_test(test_a_limit_with_room_is_not_held_up),
         cmocka_unit_test(test_nobody_overtakes_it_where_it_stands),
+        cmocka_unit_test(test_it_overtakes_nobody_where_others_stand),
+        cmocka_unit_test(test_a_queue_is_in_the_order_of_its_charges),
         cmocka_unit_test(test_a_limit_that_refuses_later_gives_it_its_place),
         cmocka_unit_test(test_opposite_orders_go_in_the_order_of_arrival),
         cmocka_unit_test(test_a_chain_of_lines),
@@ -470,12 +676,20 @@ int main(void)
         cmocka_unit_test(test_never_is_said_at_once),
         cmocka_unit_test(test_a_cost_of_nothing_waits_for_nobody),
         cmocka_unit_test(test_who_is_reset_lets_it_in_early),
+        cmocka_unit_test(test_a_shadow_that_refuses_holds_nobody_up_and_says_so),
+        cmocka_unit_test(test_a_shadow_that_refuses_says_so_beside_others_that_do),
+        cmocka_unit_test(test_a_shadow_overtakes_nobody),
+        cmocka_unit_test(test_a_shadow_that_is_refused_beside_a_line_locks_nobody_out),
         cmocka_unit_test(test_it_goes_when_the_queue_lets_it),
         cmocka_unit_test(test_who_leaves_a_queue_gets_everything_back),
+        cmocka_unit_test(test_who_leaves_a_queue_gets_nothing_back_from_a_shadow_that_refused),
         cmocka_unit_test(test_two_queues_in_series),
         cmocka_unit_test(test_a_full_queue_refuses_at_once),
         cmocka_unit_test(test_a_queue_that_is_full_by_then_refuses),
         cmocka_unit_test(test_a_wait_shorter_than_an_empty_queue_is_in_vain),
+        cmocka_unit_test(test_it_goes_when_enough_has_left_both_windows),
+        cmocka_unit_test(test_a_window_without_room_for_its_event),
+        cmocka_unit_test(test_who_leaves_a_queue_gets_nothing_back_from_a_window),
     };
     return cmocka_run_group_tests_name("lines_together", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limiter/names.h"
+#include "limiter/names/names.h"
 
 static struct names *names;
 static struct weir_limiter *limiter;
@@ -33,9 +33,9 @@ static int close_both(void **state)
     return 0;
 }
 
-static struct text text(const char *bytes)
+static struct bytes text(const char *bytes)
 {
-    return (struct text){bytes, strlen(bytes)};
+    return (struct bytes){bytes, strlen(bytes)};
 }
 
 static void add_limit(const char *name, const char *limit)
@@ -61,7 +61,7 @@ static const struct named_limit *find(const char *name)
 /* The numbers of a key, as they were written. */
 static void assert_numbers(const char *name, const char *key, const char *expected)
 {
-    struct text words = named_limit_rule(find(name), key, strlen(key))->words;
+    struct bytes words = named_limit_rule(find(name), key, strlen(key))->words;
     assert_int_equal(words.length, strlen(expected));
     assert_memory_equal(words.at, expected, words.length);
 }
@@ -93,8 +93,8 @@ static void test_what_cannot_be_a_name(void **state)
     }
     char longest[NAME_BYTES_MAX + 2];
     memset(longest, 'a', sizeof longest);
-    assert_int_equal(names_check(names, (struct text){longest, NAME_BYTES_MAX}, NULL), WEIR_OK);
-    assert_int_equal(names_check(names, (struct text){longest, NAME_BYTES_MAX + 1}, NULL),
+    assert_int_equal(names_check(names, (struct bytes){longest, NAME_BYTES_MAX}, NULL), WEIR_OK);
+    assert_int_equal(names_check(names, (struct bytes){longest, NAME_BYTES_MAX + 1}, NULL),
                      WEIR_E_RANGE);
 }
 
@@ -176,6 +176,31 @@ static void test_overrides_that_cannot_be(void **state)
     assert_int_equal(names_check_override(names, text("0-*"), NULL), WEIR_E_RANGE);
 }
 
+/* As with routes: what an earlier and wider pattern takes never comes to a later one. */
+static void test_a_pattern_that_no_key_comes_to(void **state)
+{
+    (void)state;
+    struct weir_error error;
+    add_limit("api", "1/s");
+    add_override("ab*z", "2/s");
+    static const char *const NOWHERE[] = {"abc*z", "ab*yz", "abz*z", "ab*zz"};
+    for (size_t i = 0; i < sizeof NOWHERE / sizeof NOWHERE[0]; i++) {
+        assert_int_equal(names_check_override(names, text(NOWHERE[i]), &error), WEIR_E_SYNTAX);
+        assert_string_equal(error.message, "no key comes here: 'ab*z' before it takes them all");
+    }
+    static const char *const REACHED[] = {"a*z",  "ab*",  "*z",   "abcz",
+                                          "ac*z", "ab*y", "abz*", "*abz"};
+    for (size_t i = 0; i < sizeof REACHED / sizeof REACHED[0]; i++) {
+        assert_int_equal(names_check_override(names, text(REACHED[i]), &error), WEIR_OK);
+    }
+    add_override("*", "3/s");
+    assert_int_equal(names_check_override(names, text("b*"), &error), WEIR_E_SYNTAX);
+    assert_non_null(strstr(error.message, "'*' before it"));
+    assert_int_equal(names_check_override(names, text("*"), &error), WEIR_E_SYNTAX);
+    assert_non_null(strstr(error.message, "is there twice"));
+    assert_int_equal(names_check_override(names, text("b"), &error), WEIR_OK);
+}
+
 /* A bucket is (name, kind, key): other numbers are another view of the same one, unless the limit
  * resets. */
 static void test_whose_bucket_it_is(void **state)
@@ -221,14 +246,14 @@ static void add_three_links(void)
 static char room[CHAIN_KEYS_BYTES_MAX];
 
 static enum weir_status fill(const struct variables *variables, const char *key,
-                             struct text keys[CHAIN_LINK_COUNT_MAX], struct weir_error *error)
+                             struct bytes keys[CHAIN_LINK_COUNT_MAX], struct weir_error *error)
 {
     size_t used = 0;
     const struct named_chain *chain = names_find(names, "request", 7).chain;
     return chain_fill_in(chain, text(key), variables, room, sizeof room, &used, keys, error);
 }
 
-static void assert_text(struct text is, const char *expected)
+static void assert_text(struct bytes is, const char *expected)
 {
     assert_int_equal(is.length, strlen(expected));
     assert_memory_equal(is.at, expected, is.length);
@@ -237,7 +262,7 @@ static void assert_text(struct text is, const char *expected)
 static void test_a_chain_is_filled_in(void **state)
 {
     (void)state;
-    struct text keys[CHAIN_LINK_COUNT_MAX];
+    struct bytes keys[CHAIN_LINK_COUNT_MAX];
     const struct variables variables = {3,
                                         {{text("plan"), text("gold")},
                                          {text("user"), text("ann")},
@@ -253,7 +278,7 @@ static void test_a_chain_is_filled_in(void **state)
 static void test_a_missing_variable(void **state)
 {
     (void)state;
-    struct text keys[CHAIN_LINK_COUNT_MAX];
+    struct bytes keys[CHAIN_LINK_COUNT_MAX];
     struct weir_error error;
     const struct variables without = {1, {{text("user"), text("ann")}}};
     const struct variables empty = {2, {{text("user"), text("ann")}, {text("tenant"), text("")}}};
@@ -261,13 +286,13 @@ static void test_a_missing_variable(void **state)
     assert_int_equal(fill(&without, "k", keys, &error), WEIR_E_SYNTAX);
     assert_non_null(strstr(error.message, "{tenant} is missing: request asks for it"));
     assert_int_equal(fill(&empty, "k", keys, &error), WEIR_E_SYNTAX);
-    assert_non_null(strstr(error.message, "{tenant} is missing"));
+    assert_non_null(strstr(error.message, "{tenant} is empty: request asks for it"));
 }
 
 static void test_the_requests_own_key(void **state)
 {
     (void)state;
-    struct text keys[CHAIN_LINK_COUNT_MAX];
+    struct bytes keys[CHAIN_LINK_COUNT_MAX];
     const struct variables none = {0};
     add_limit("user", "10/s");
     assert_int_equal(names_add_chain(names, text("request"), NULL), WEIR_OK);
@@ -283,7 +308,7 @@ static void test_the_requests_own_key(void **state)
 static void test_two_keys_that_become_one(void **state)
 {
     (void)state;
-    struct text keys[CHAIN_LINK_COUNT_MAX];
+    struct bytes keys[CHAIN_LINK_COUNT_MAX];
     struct weir_error error;
     static const char first[] = "x"; // each of its own memory
     static const char second[] = "x";
@@ -301,7 +326,7 @@ static void test_two_keys_that_become_one(void **state)
 static void test_keys_that_are_too_long(void **state)
 {
     (void)state;
-    struct text keys[CHAIN_LINK_COUNT_MAX];
+    struct bytes keys[CHAIN_LINK_COUNT_MAX];
     static char longest[WEIR_KEY_BYTES_MAX + 1];
     memset(longest, 'x', WEIR_KEY_BYTES_MAX);
     const struct variables variables = {1, {{text("a"), text(longest)}}};
@@ -367,7 +392,7 @@ static void add_route(unsigned methods, const char *path, const char *limit)
 static void assert_route(const char *method, const char *target, const char *expected)
 {
     char path_room[256];
-    struct text path;
+    struct bytes path;
     assert_true(route_path(text(target), path_room, &path));
     const struct route *route = names_route(names, text(method), path);
     if (expected == NULL) {
@@ -416,7 +441,7 @@ static void test_paths_in_other_words(void **state)
     assert_route("GET", "/api/log%69n%2", NULL);
     assert_route("GET", "/..", NULL);
     char unused[8];
-    struct text path;
+    struct bytes path;
     assert_false(route_path(text("api"), unused, &path));
     assert_false(route_path(text(""), unused, &path));
 }
@@ -493,6 +518,7 @@ int main(void)
         TEST(test_an_exact_key_wins_over_patterns_and_the_first_pattern_over_others),
         TEST(test_many_exact_keys),
         TEST(test_overrides_that_cannot_be),
+        TEST(test_a_pattern_that_no_key_comes_to),
         TEST(test_whose_bucket_it_is),
         TEST(test_a_chain_is_filled_in),
         TEST(test_a_missing_variable),

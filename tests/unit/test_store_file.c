@@ -265,7 +265,7 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     struct file_header bad = good;
     bad.stamp.format = 7;
     write_header(place->path, &bad);
-    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 4");
+    assert_refused(&config, WEIR_E_FILE, "has format 7, and this version of weir has format 5");
     char said[300];
     (void)snprintf(said, sizeof said, "; this sets it aside: mv '%s' '%s.old'", place->path,
                    place->path);
@@ -288,11 +288,14 @@ static void test_another_format_machine_or_size_is_refused(void **state)
     assert_refused(&config, WEIR_E_FILE, "for another processor or C library");
     write_header(place->path, &good);
     config.memory_bytes = 1 << 20;
-    assert_refused(&config, WEIR_E_FILE, "has 16777216 bytes and not 1048576: leave out the size");
+    assert_refused(&config, WEIR_E_FILE,
+                   "has 16777216 bytes and not 1048576: leave out the size, or: weir store resize "
+                   "1048576 --store 'file:/");
     config.memory_bytes = WEIR_FILE_BYTES;
     config.events_bytes = 1 << 20;
     assert_refused(&config, WEIR_E_FILE,
-                   "has 4194304 bytes for events and not 1048576: leave out events");
+                   "has 4194304 bytes for events and not 1048576: leave out events, or: weir store "
+                   "resize 16777216 --events 1048576 --store 'file:/");
     config.events_bytes = WEIR_FILE_BYTES / 4;
     struct weir_limiter *limiter;
     assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
@@ -578,7 +581,7 @@ static void hold_all_locks(const char *path)
     for (uint64_t i = 0; i < header.stamp.stripe_count; i++) {
         size_t offset =
             FILE_HEADER_BYTES
-            + header.stamp.stripe_count * header.stamp.stripe_lines * sizeof(struct line)
+            + header.stamp.stripe_count * header.stamp.stripe_lines * sizeof(struct table_line)
             + i * sizeof(struct stripe);
         write_at(path, offset, &dead, sizeof dead);
     }

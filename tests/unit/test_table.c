@@ -2,57 +2,13 @@
  *
  * The table in one thread: what it keeps, what it forgets and when, and how much fits. What threads
  * do to each other is in tests/concurrency/. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../support/small_table.h"
 
 #include "store/table/displaced.h"
-#include "store/table/table.h"
+#include "store/table/places.h"
 
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
-
-enum { RING = 256 }; // lines of the small tables below: as many as can be probed
-
-/* A table over the test's own memory, of one stripe, so that hashes can be chosen. */
-struct small {
-    struct table table;
-    struct stripe stripe;
-    struct line lines[RING];
-    struct weir_rule rule;
-};
-
-static struct weir_rule rule_of(const char *text)
-{
-    struct weir_rule rule = {.hash_key = {1, 2}};
-    struct weir_error error;
-    if (weir_limit_from_text(&rule.limit, text, &error) != WEIR_OK) {
-        fail_msg("'%s': %s", text, error.message);
-    }
-    return rule;
-}
-
-static struct small *open_small(uint64_t line_count, const char *limit)
-{
-    struct small *small = aligned_alloc(128, (sizeof *small + 127) / 128 * 128);
-    assert_non_null(small);
-    memset(small, 0, sizeof *small);
-    table_init(&small->table, small->lines, &small->stripe, 1, line_count);
-    small->rule = rule_of(limit);
-    return small;
-}
-
-/* A hash whose home is this line; keys of one number and different lines are different keys. */
-static uint64_t hash_at(uint64_t line, uint64_t number, uint64_t owner)
-{
-    return number << 32 | owner << 16 | line;
-}
 
 static struct weir_decision decide(struct small *small, enum weir_operation operation,
                                    uint64_t hash, uint64_t cost, uint64_t now_ns)
@@ -73,24 +29,6 @@ static struct weir_limiter_stats stats_of(const struct store *store)
     struct weir_limiter_stats stats;
     store->ops->stats(store, &stats);
     return stats;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static void assert_same(const struct weir_decision *a, const struct weir_decision *b)
-{
-    assert_int_equal(a->verdict, b->verdict);
-    assert_int_equal(a->capacity, b->capacity);
-    assert_int_equal(a->remaining, b->remaining);
-    assert_int_equal(a->retry_after_ns, b->retry_after_ns);
-    assert_int_equal(a->reset_after_ns, b->reset_after_ns);
-    assert_int_equal(a->delay_ns, b->delay_ns);
 }
 
 enum { BATCH_MAX = 3 * TABLE_BATCH + 5 };
@@ -114,7 +52,7 @@ static void make_batch(struct weir_request *requests, struct weir_detail *detail
 static void test_a_batch_is_the_same_as_one_by_one(void **state)
 {
     (void)state;
-    struct weir_rule rule = rule_of("7/3s capacity=6");
+    struct weir_rule rule = small_rule("7/3s capacity=6");
     struct store *together = table_open(WEIR_MEMORY_BYTES_MIN, WEIR_EVENTS_BYTES_MIN);
     struct store *single = table_open(WEIR_MEMORY_BYTES_MIN, WEIR_EVENTS_BYTES_MIN);
     uint64_t random = 1;
@@ -316,7 +254,7 @@ static void test_holds_its_design_load_of_live_buckets(void **state)
     (void)state;
     static const uint64_t SIZES[] = {UINT64_C(64) << 10, UINT64_C(1) << 20, UINT64_C(2) << 20,
                                      UINT64_C(16) << 20};
-    struct weir_rule rule = rule_of("1/h capacity=3");
+    struct weir_rule rule = small_rule("1/h capacity=3");
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
         struct store *store = table_open(SIZES[i], WEIR_EVENTS_BYTES_MIN);
         uint64_t slot_count = stats_of(store).slot_count;
@@ -353,9 +291,9 @@ static void test_uses_no_more_memory_than_it_may(void **state)
         struct table_shape shape = table_shape_of(bytes);
         assert_true(shape.stripe_count > 0);
         assert_true(shape.bytes <= bytes);
-        assert_int_equal(shape.bytes,
-                         shape.stripe_count
-                             * (sizeof(struct stripe) + shape.stripe_lines * sizeof(struct line)));
+        assert_int_equal(shape.bytes, shape.stripe_count
+                                          * (sizeof(struct stripe)
+                                             + shape.stripe_lines * sizeof(struct table_line)));
         assert_true(bytes - shape.bytes < sizeof(struct stripe) + shape.stripe_lines * 64);
     }
     struct table_shape largest = table_shape_of(WEIR_MEMORY_BYTES_MAX);

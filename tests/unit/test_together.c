@@ -2,18 +2,9 @@
  *
  * Several limits in one take, in one thread: all or nothing, and what each of them says. What threads do to
  * each other is in tests/concurrency/, what a death leaves behind in tests/processes/. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../support/small_table.h"
 
 #include "core/bucket_math.h"
-#include "store/table/inside.h"
 #include "weir/weir.h"
 
 #define MS UINT64_C(1000000)
@@ -191,6 +182,114 @@ static void test_shadow_refuses_nothing_and_is_then_not_charged(void **state)
     weir_limiter_close(limiter);
 }
 
+static void test_the_one_answer_leaves_shadows_out(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter = open_limiter();
+    struct weir_rule few = rule_of(limiter, "1/h");
+    struct weir_rule many = rule_of(limiter, "3/s");
+    struct weir_decision each[2], all;
+    int binding;
+    for (uint64_t turn = 1; turn <= 3; turn++) {
+        struct weir_request requests[2] = {take_of(&few, "a", 1), take_of(&many, "a", 1)};
+        requests[0].shadow = true;
+        (void)decide(limiter, requests, each, 2, S, NULL);
+        all = weir_decision_of_run(requests, each, 2, &binding);
+        assert_int_equal(all.verdict, WEIR_ALLOWED);
+        assert_int_equal(all.capacity, 3);
+        assert_int_equal(all.remaining, 3 - turn); // not that of the one with less
+        assert_int_equal(binding, -1);
+    }
+    struct weir_request requests[2] = {take_of(&few, "a", 1), take_of(&many, "a", 1)};
+    requests[0].shadow = true;
+    (void)decide(limiter, requests, each, 2, S, NULL);
+    all = weir_decision_of_run(requests, each, 2, &binding);
+    assert_int_equal(all.verdict, WEIR_LIMITED);
+    assert_int_equal(binding, 1);                               // among all that were asked
+    assert_int_equal(all.retry_after_ns, (int64_t)(S / 3 + 1)); // not the hour
+    assert_int_equal(weir_decision_of_all(each, 2, &binding).retry_after_ns,
+                     (int64_t)(3600 * S)); // which does not know them
+    assert_int_equal(binding, 0);
+    weir_limiter_close(limiter);
+}
+
+static void test_where_all_are_in_shadow_it_is_allowed(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter = open_limiter();
+    struct weir_rule small = rule_of(limiter, "1/h");
+    struct weir_rule queue = rule_of(limiter, "queue 1/min capacity=5");
+    struct weir_request requests[2] = {take_of(&queue, "a", 1), take_of(&small, "a", 2)};
+    struct weir_decision each[2], all;
+    int binding = 5;
+    requests[0].shadow = requests[1].shadow = true;
+    (void)decide(limiter, requests, each, 2, S, NULL);
+    assert_int_equal(each[0].verdict, WEIR_ALLOWED);
+    assert_int_equal(each[0].delay_ns, (int64_t)(60 * S));
+    assert_int_equal(each[1].verdict, WEIR_NEVER);
+    all = weir_decision_of_run(requests, each, 2, &binding);
+    assert_int_equal(all.verdict, WEIR_ALLOWED);
+    assert_int_equal(all.capacity, 1); // that with the least remaining
+    assert_int_equal(all.retry_after_ns, -1);
+    assert_int_equal(all.delay_ns, 0);
+    assert_int_equal(binding, -1);
+    weir_limiter_close(limiter);
+}
+
+static void test_a_shadow_alone_says_what_it_would_and_is_waited_for_by_nobody(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, NULL, NULL),
+                     WEIR_OK);                         // its own clock: it would wait
+    struct weir_rule rule = rule_of(limiter, "1/10s"); // it would be let in after that
+    struct weir_request request = take_of(&rule, "a", 1);
+    struct weir_decision decision;
+    int binding;
+    request.shadow = true;
+    for (int turn = 0; turn < 2; turn++) { // the first is charged
+        weir_limiter_acquire_all(limiter, &request, &decision, 1, 60 * S);
+        assert_int_equal(decision.verdict, turn == 0 ? WEIR_ALLOWED : WEIR_LIMITED);
+        assert_int_equal(decision.remaining, 0);
+        assert_int_equal(weir_decision_of_run(&request, &decision, 1, &binding).verdict,
+                         WEIR_ALLOWED);
+        assert_int_equal(binding, -1);
+    }
+    weir_limiter_close(limiter);
+}
+
+static void test_a_shadow_locks_out_alone_and_not_among_others(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter = open_limiter();
+    struct weir_rule rule = rule_of(limiter, "1/s block=1h");
+    struct weir_rule many = rule_of(limiter, "5/min");
+    struct weir_decision each[2];
+    int binding;
+    for (int turn = 0; turn < 3; turn++) {
+        struct weir_request requests[2] = {take_of(&rule, "a", 1), take_of(&many, "a", 1)};
+        requests[0].shadow = true;
+        (void)decide(limiter, requests, each, 2, S, NULL);
+        assert_int_equal(each[0].verdict, turn == 0 ? WEIR_ALLOWED : WEIR_LIMITED);
+    }
+    static const enum weir_verdict ALONE[] = {WEIR_LIMITED, WEIR_BLOCKED, WEIR_BLOCKED};
+    for (int turn = 0; turn < 3; turn++) {
+        struct weir_request request = take_of(&rule, "a", 1);
+        request.shadow = true;
+        weir_limiter_decide_at(limiter, &request, each, 1, S);
+        assert_int_equal(each[0].verdict, ALONE[turn]);
+        assert_int_equal(weir_decision_of_run(&request, each, 1, &binding).verdict, WEIR_ALLOWED);
+    }
+    /* And so it is blocked among others, whom it does not keep from passing. */
+    struct weir_request requests[2] = {take_of(&rule, "a", 1), take_of(&many, "a", 1)};
+    requests[0].shadow = true;
+    (void)decide(limiter, requests, each, 2, S, NULL);
+    assert_int_equal(each[0].verdict, WEIR_BLOCKED);
+    assert_int_equal(weir_decision_of_run(requests, each, 2, &binding).verdict, WEIR_ALLOWED);
+    assert_int_equal(left(limiter, &many, "a", S), 1);
+    weir_limiter_close(limiter);
+}
+
 static void test_sixteen_are_together_and_seventeen_are_an_error(void **state)
 {
     (void)state;
@@ -278,38 +377,6 @@ static void test_a_delay_is_the_longest(void **state)
 
 /* ---- a table of one stripe, so that hashes can be chosen ---- */
 
-enum { RING = 256 };
-
-struct small {
-    struct table table;
-    struct stripe stripe;
-    struct line lines[RING];
-};
-
-static struct small *open_small(uint64_t line_count)
-{
-    struct small *small = aligned_alloc(128, (sizeof *small + 127) / 128 * 128);
-    assert_non_null(small);
-    memset(small, 0, sizeof *small);
-    table_init(&small->table, small->lines, &small->stripe, 1, line_count);
-    return small;
-}
-
-static struct weir_rule small_rule(const char *text)
-{
-    struct weir_rule rule = {.hash_key = {1, 2}};
-    struct weir_error error;
-    if (weir_limit_from_text(&rule.limit, text, &error) != WEIR_OK) {
-        fail_msg("'%s': %s", text, error.message);
-    }
-    return rule;
-}
-
-static uint64_t hash_at(uint64_t line, uint64_t number, uint64_t owner)
-{
-    return number << 32 | owner << 16 | line;
-}
-
 static void take_small(struct small *small, const struct weir_rule *rules, const uint64_t *hashes,
                        struct weir_decision *each, size_t count, uint64_t now_ns)
 {
@@ -336,7 +403,7 @@ static void test_where_there_is_no_room_on_full_of_that_limit_answers(void **sta
     (void)state;
     const enum weir_on_full ANSWERS[] = {WEIR_ON_FULL_REFUSE, WEIR_ON_FULL_ALLOW};
     for (int i = 0; i < 2; i++) {
-        struct small *small = open_small(1);
+        struct small *small = open_small(1, NULL);
         struct weir_rule rules[3];
         struct weir_decision each[3];
         uint64_t hashes[3] = {hash_at(0, 1, 1), hash_at(0, 2, 2), hash_at(0, 3, 3)};
@@ -353,7 +420,7 @@ static void test_where_there_is_no_room_on_full_of_that_limit_answers(void **sta
         assert_int_equal(empty_at(small, hashes[0]), is_let ? 2 * S : S);
         assert_int_equal(empty_at(small, hashes[1]), is_let ? 2 * S : S);
         assert_int_equal(empty_at(small, hashes[2]), 0);
-        assert_int_equal(small->stripe.full_count, 1);
+        assert_int_equal(small->stripes[0].full_count, 1);
         free(small);
     }
 }
@@ -363,7 +430,7 @@ static void test_where_there_is_no_room_on_full_of_that_limit_answers(void **sta
 static void test_two_in_one_line(void **state)
 {
     (void)state;
-    struct small *small = open_small(1);
+    struct small *small = open_small(1, NULL);
     struct weir_rule rules[2] = {small_rule("1/s capacity=5"), small_rule("1/s capacity=5")};
     uint64_t hashes[2] = {hash_at(0, 1, 1), hash_at(0, 2, 2)};
     uint64_t others[2] = {hash_at(0, 3, 3), hash_at(0, 4, 4)};
@@ -378,14 +445,14 @@ static void test_two_in_one_line(void **state)
     assert_int_equal(empty_at(small, others[1]), 3 * S + 1);
     take_small(small, rules, others, each, 2, 2 * S + 1);
     assert_int_equal(each[0].remaining, 3);
-    assert_int_equal(small->stripe.reused_count, 2);
+    assert_int_equal(small->stripes[0].reused_count, 2);
     free(small);
 }
 
 static void test_displaced_ones_are_charged_too(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING);
+    struct small *small = open_small(RING, NULL);
     struct weir_rule rules[9];
     uint64_t hashes[9];
     struct weir_decision each[9];
@@ -416,16 +483,6 @@ struct question {
     uint64_t cost_micro;
 };
 
-static void assert_same(const struct weir_decision *a, const struct weir_decision *b)
-{
-    assert_int_equal(a->verdict, b->verdict);
-    assert_int_equal(a->capacity, b->capacity);
-    assert_int_equal(a->remaining, b->remaining);
-    assert_int_equal(a->retry_after_ns, b->retry_after_ns);
-    assert_int_equal(a->reset_after_ns, b->reset_after_ns);
-    assert_int_equal(a->delay_ns, b->delay_ns);
-}
-
 static void model_run(struct model *model, const struct weir_rule *rules,
                       const struct question *questions, struct weir_decision *decisions,
                       size_t count, bool is_take, uint64_t now_ns)
@@ -449,14 +506,6 @@ static void model_run(struct model *model, const struct weir_rule *rules,
                                             &rules[question->rule].limit, now_ns, NULL);
         }
     }
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
 }
 
 static void test_random_runs_are_what_the_core_says(void **state)
@@ -569,6 +618,10 @@ int main(void)
         cmocka_unit_test(test_can_take_charges_nothing),
         cmocka_unit_test(test_never_comes_before_limited),
         cmocka_unit_test(test_shadow_refuses_nothing_and_is_then_not_charged),
+        cmocka_unit_test(test_the_one_answer_leaves_shadows_out),
+        cmocka_unit_test(test_where_all_are_in_shadow_it_is_allowed),
+        cmocka_unit_test(test_a_shadow_alone_says_what_it_would_and_is_waited_for_by_nobody),
+        cmocka_unit_test(test_a_shadow_locks_out_alone_and_not_among_others),
         cmocka_unit_test(test_sixteen_are_together_and_seventeen_are_an_error),
         cmocka_unit_test(test_the_same_bucket_twice_is_an_error),
         cmocka_unit_test(test_only_takes_can_be_together),

@@ -2,62 +2,15 @@
  *
  * Windows in a table: what their log answers, beside a list of events that is as plain as can be; how much
  * memory it takes; and what becomes of that. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../support/small_table.h"
 
 #include "core/window_math.h"
-#include "store/table/inside.h"
 #include "store/table/window_log.h"
 
 #define MS   UINT64_C(1000000)
 #define S    UINT64_C(1000000000)
 #define DAY  (86400 * S)
 #define YEAR (365 * DAY)
-
-enum { RING = 256, CHUNKS = 1024 };
-
-/* A table over the test's own memory, of two stripes, so that hashes can be chosen. */
-struct small {
-    struct table table;
-    struct stripe stripes[2];
-    struct line lines[2 * RING];
-    struct weir_rule rule;
-    char events[(CHUNKS + 1) * CHUNK_BYTES] __attribute__((aligned(64)));
-};
-
-static struct weir_rule rule_of(const char *text)
-{
-    struct weir_rule rule = {.hash_key = {1, 2}};
-    struct weir_error error;
-    if (weir_limit_from_text(&rule.limit, text, &error) != WEIR_OK) {
-        fail_msg("'%s': %s", text, error.message);
-    }
-    return rule;
-}
-
-static struct small *open_small(uint64_t line_count, uint64_t chunk_count, const char *limit)
-{
-    struct small *small = aligned_alloc(128, (sizeof *small + 127) / 128 * 128);
-    assert_non_null(small);
-    memset(small, 0, sizeof *small);
-    table_init(&small->table, small->lines, small->stripes, 2, line_count);
-    event_pool_place(&small->table.events, small->events, (chunk_count + 1) * CHUNK_BYTES);
-    small->rule = rule_of(limit);
-    return small;
-}
-
-/* A key of a stripe: even numbers are of the first one. */
-static uint64_t hash_of(uint64_t number)
-{
-    return number << 63 | (number / 2 + 1) << 32 | (number / 2 + 1) << 16 | number / 2 % RING;
-}
 
 static struct weir_decision ask(struct small *small, enum weir_operation operation, uint64_t key,
                                 uint64_t cost, uint64_t now_ns, struct weir_detail *detail)
@@ -73,19 +26,6 @@ static void assert_take(struct small *small, uint64_t key, uint64_t cost, uint64
                         enum weir_verdict expected)
 {
     assert_int_equal(ask(small, WEIR_TAKE, key, cost, now_ns, NULL).verdict, expected);
-}
-
-static uint64_t used_chunks(const struct small *small)
-{
-    return event_pool_used_count(&small->table.events);
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
 }
 
 /* ---- the code of events ---- */
@@ -217,7 +157,7 @@ static void test_a_log_answers_as_a_list_of_its_events(void **state)
     for (uint64_t round = 0; round < 60; round++) {
         uint64_t random = round * 77 + 1;
         struct small *small =
-            open_small(RING, CHUNKS, LIMITS[round % (sizeof LIMITS / sizeof LIMITS[0])]);
+            open_small_pool(RING, CHUNKS, LIMITS[round % (sizeof LIMITS / sizeof LIMITS[0])]);
         struct list *list = calloc(1, sizeof *list);
         uint64_t now_ns = YEAR;
         for (int i = 0; i < 3000; i++) {
@@ -249,7 +189,7 @@ static void test_a_log_answers_as_a_list_of_its_events(void **state)
 static double bytes_per_event(uint64_t gap_ns)
 {
     const uint64_t count = 30000;
-    struct small *small = open_small(RING, CHUNKS, "window 30000/36525d");
+    struct small *small = open_small_pool(RING, CHUNKS, "window 30000/36525d");
     for (uint64_t i = 0; i < count; i++) {
         assert_take(small, 0, 1, YEAR + i * gap_ns, WEIR_ALLOWED);
     }
@@ -281,7 +221,7 @@ static void test_an_event_takes_at_most_eight_bytes(void **state)
 static void test_a_log_gives_back_what_has_left(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, CHUNKS, "window 1000/s");
+    struct small *small = open_small_pool(RING, CHUNKS, "window 1000/s");
     for (uint64_t i = 0; i < 100000; i++) {
         assert_take(small, 0, 1, YEAR + i * MS, WEIR_ALLOWED);
         assert_in_range(used_chunks(small), 1, 1000 * 4 / 224 + 2);
@@ -292,7 +232,7 @@ static void test_a_log_gives_back_what_has_left(void **state)
 static void test_a_log_in_one_chunk_begins_again_in_it(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, 2, "window 25/5s");
+    struct small *small = open_small_pool(RING, 2, "window 25/5s");
     for (uint64_t i = 0; i < 10000; i++) { // a second chunk now and then, never a third
         assert_take(small, 0, 1, YEAR + i * 7 * S, WEIR_ALLOWED);
     }
@@ -305,7 +245,7 @@ static void test_a_log_in_one_chunk_begins_again_in_it(void **state)
 static void test_a_full_pool_answers_as_a_full_table(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, 3, "window 5/s");
+    struct small *small = open_small_pool(RING, 3, "window 5/s");
     for (uint64_t key = 0; key < 3; key++) {
         assert_take(small, key, 1, YEAR, WEIR_ALLOWED);
     }
@@ -315,7 +255,7 @@ static void test_a_full_pool_answers_as_a_full_table(void **state)
     assert_int_equal(ask(small, WEIR_CAN_TAKE, 3, 1, YEAR, NULL).verdict, WEIR_ALLOWED);
     assert_int_equal(ask(small, WEIR_FILL, 3, 1, YEAR, NULL).verdict, WEIR_FAILED);
     assert_take(small, 0, 1, YEAR, WEIR_ALLOWED); // there is room in its own
-    small->rule = rule_of("window 5/s on_full=allow");
+    small->rule = small_rule("window 5/s on_full=allow");
     decision = ask(small, WEIR_TAKE, 3, 1, YEAR, NULL);
     assert_int_equal(decision.verdict, WEIR_ALLOWED);
     assert_int_equal(decision.remaining, 4);
@@ -331,7 +271,7 @@ static void test_a_full_pool_answers_as_a_full_table(void **state)
 static void test_a_full_pool_gives_what_has_drained(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, 40, "window 5/s");
+    struct small *small = open_small_pool(RING, 40, "window 5/s");
     for (uint64_t key = 0; key < 40; key++) {
         assert_take(small, key, 1, YEAR + key * MS, WEIR_ALLOWED);
     }
@@ -350,7 +290,7 @@ static void test_a_full_pool_gives_what_has_drained(void **state)
 static void test_a_log_that_has_the_whole_pool_goes_on(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, 6, "window 250/s");
+    struct small *small = open_small_pool(RING, 6, "window 250/s");
     for (uint64_t i = 0; i < 5000; i++) { // four bytes each: a little less than five chunks
         assert_take(small, 0, 1, YEAR + i * 4 * MS, WEIR_ALLOWED);
     }
@@ -362,7 +302,7 @@ static void test_a_log_that_has_the_whole_pool_goes_on(void **state)
 static void test_the_sweep_finds_what_nobody_has(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, 7, "window 250/s");
+    struct small *small = open_small_pool(RING, 7, "window 250/s");
     struct event_pool *pool = &small->table.events;
     for (uint64_t i = 0; i < 200; i++) {
         assert_take(small, 0, 1, YEAR + i * MS, WEIR_ALLOWED); // 3 chunks
@@ -384,7 +324,7 @@ static void test_the_sweep_finds_what_nobody_has(void **state)
 static void test_the_slot_of_a_window_is_reused_with_its_chunks(void **state)
 {
     (void)state;
-    struct small *small = open_small(1, CHUNKS, "window 300/s"); // two slots in each stripe
+    struct small *small = open_small_pool(1, CHUNKS, "window 300/s"); // two slots in each stripe
     for (uint64_t i = 0; i < 200; i++) {
         assert_take(small, 0, 1, YEAR + i * MS, WEIR_ALLOWED);
     }
@@ -401,7 +341,7 @@ static void test_the_slot_of_a_window_is_reused_with_its_chunks(void **state)
 static void test_a_reset_gives_everything_back(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, CHUNKS, "window 300/s");
+    struct small *small = open_small_pool(RING, CHUNKS, "window 300/s");
     for (uint64_t key = 0; key < 4; key++) {
         for (uint64_t i = 0; i < 200; i++) {
             assert_take(small, key, 1, YEAR + i * MS, WEIR_ALLOWED);
@@ -411,7 +351,7 @@ static void test_a_reset_gives_everything_back(void **state)
     (void)ask(small, WEIR_RESET, 0, 0, YEAR + 200 * MS, &detail);
     assert_true(detail.existed);
     assert_int_equal(used_chunks(small), 9);
-    struct weir_rule bucket = rule_of("1/s");
+    struct weir_rule bucket = small_rule("1/s");
     assert_int_equal(table_live_count(&small->table, YEAR + 200 * MS), 3);
     assert_int_equal(table_reset_all(&small->table, &bucket, YEAR + 200 * MS), 3);
     assert_int_equal(used_chunks(small), 0);
@@ -423,7 +363,7 @@ static void test_a_reset_gives_everything_back(void **state)
 static void test_a_refund_is_refused(void **state)
 {
     (void)state;
-    struct small *small = open_small(RING, CHUNKS, "window 5/s");
+    struct small *small = open_small_pool(RING, CHUNKS, "window 5/s");
     assert_take(small, 0, 2, YEAR, WEIR_ALLOWED);
     assert_int_equal(ask(small, WEIR_REFUND, 0, 1, YEAR, NULL).verdict, WEIR_FAILED);
     assert_int_equal(ask(small, WEIR_SHOW, 0, 0, YEAR, NULL).remaining, 3);
@@ -438,7 +378,7 @@ static void test_a_damaged_log_is_forgotten(void **state)
 {
     (void)state;
     for (uint64_t round = 1; round < 3000; round++) {
-        struct small *small = open_small(RING, 12, "window 300/s");
+        struct small *small = open_small_pool(RING, 12, "window 300/s");
         uint64_t random = round;
         for (uint64_t i = 0; i < 250; i++) {
             assert_take(small, i % 2, 1, YEAR + i * MS, WEIR_ALLOWED);

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/bytes.h"
 #include "protocol/buffer.h"
-#include "protocol/bytes.h"
 #include "weir/limit.h"
 
 enum load_protocol { LOAD_RESP, LOAD_HTTP };

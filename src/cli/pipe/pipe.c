@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "limiter/names/names.h"
+
 enum { WORD_COUNT_MAX = 16 };
 
 enum {
@@ -38,14 +40,42 @@ static const struct option OPTIONS[] = {
     {NULL, NULL, NULL},
 };
 
-/* A limit without a kind is a queue here: "5/s" lets one go each 200 ms. Of any other kind the rate
- * counts, and what one item may cost. */
+/* Of any kind the rate counts, and what one item may cost. */
+static enum weir_status make_queue(struct pipe *pipe, struct weir_error *error)
+{
+    struct weir_limit_config *config = &pipe->question.config;
+    if (config->kind != WEIR_KIND_QUEUE) {
+        config->kind = WEIR_KIND_QUEUE;
+        config->first = WEIR_FIRST_INTERVAL;
+    }
+    config->waiting = WEIR_WAITING_MAX; // a pipe waits, whoever else may not
+    return weir_limit_init(&pipe->limit, config, error);
+}
+
+/* A limit without a kind is a queue here: "5/s" lets one go each 200 ms. */
+static int read_written(struct pipe *pipe, const struct limit_arguments *written)
+{
+    struct question *question = &pipe->question;
+    char text[WEIR_LIMIT_TEXT_MAX + sizeof "queue "];
+    struct weir_error error;
+    bool has_kind = written->text[0] < '0' || written->text[0] > '9';
+    (void)snprintf(text, sizeof text, "%s%.*s", has_kind ? "" : "queue ", WEIR_LIMIT_TEXT_MAX,
+                   written->text);
+    enum weir_status status = weir_limit_parse(&question->config, text, strlen(text), &error);
+    status = status == WEIR_OK ? make_queue(pipe, &error) : status;
+    if (status != WEIR_OK) {
+        complain_at(question->command, text, &error);
+        return CLI_USAGE;
+    }
+    status = weir_limit_print(&question->config, question->limit, sizeof question->limit);
+    assert(status == WEIR_OK);
+    return CLI_DONE;
+}
+
 static int read_limit(struct pipe *pipe, int count, char **words)
 {
     struct question *question = &pipe->question;
     struct limit_arguments written;
-    char text[WEIR_LIMIT_TEXT_MAX + sizeof "queue "];
-    struct weir_error error;
     if (count == 0) {
         return usage_error(question->command, "say which limit, for example 5/s");
     }
@@ -55,25 +85,52 @@ static int read_limit(struct pipe *pipe, int count, char **words)
     if (memchr(written.text, ',', written.length) != NULL) {
         return usage_error(question->command, "one limit: what leaves has one rate, the slowest");
     }
-    bool has_kind = written.text[0] < '0' || written.text[0] > '9';
-    (void)snprintf(text, sizeof text, "%s%.*s", has_kind ? "" : "queue ", WEIR_LIMIT_TEXT_MAX,
-                   written.text);
-    enum weir_status status = weir_limit_parse(&question->config, text, strlen(text), &error);
-    if (status == WEIR_OK && question->config.kind != WEIR_KIND_QUEUE) {
-        question->config.kind = WEIR_KIND_QUEUE;
-        question->config.first = WEIR_FIRST_INTERVAL;
+    question->is_named = name_is_meant(written.text, written.length);
+    if (question->is_named) {
+        memcpy(question->limit, written.text, written.length + 1);
     }
-    if (status == WEIR_OK) {
-        question->config.waiting = WEIR_WAITING_MAX; // a pipe waits, whoever else may not
-        status = weir_limit_init(&pipe->limit, &question->config, &error);
+    int code = question->is_named ? CLI_DONE : read_written(pipe, &written);
+    question->list = (struct limit_list){.count = 1, .spans = {{0, strlen(question->limit)}}};
+    return code;
+}
+
+/* Gets the numbers of a name, for this key, from the server that knows them. */
+static int learn_limit(struct pipe *pipe)
+{
+    struct question *question = &pipe->question;
+    const struct known_limits *known = &question->known;
+    struct weir_error error;
+    if (question->local != NULL) {
+        return store_option_refuse_names(question);
     }
-    if (status != WEIR_OK) {
-        complain_at(question->command, text, &error);
+    int code = question_learn(question);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (known->count > 1 || strcmp(known->limits[0].name, question->limit) != 0) {
+        return usage_error(question->command,
+                           "'%.64s' is a chain: what leaves has one rate, that of one limit",
+                           question->limit);
+    }
+    question->config = known->limits[0].config;
+    if (make_queue(pipe, &error) != WEIR_OK) {
+        complain_at(question->command, known->limits[0].words, &error);
         return CLI_USAGE;
     }
-    status = weir_limit_print(&question->config, question->limit, sizeof question->limit);
-    assert(status == WEIR_OK);
-    question->list = (struct limit_list){.count = 1, .spans = {{0, strlen(question->limit)}}};
+    return CLI_DONE;
+}
+
+/* What the limit must be for such items. */
+static int check_cost(const struct pipe *pipe)
+{
+    const struct question *question = &pipe->question;
+    char cost[MICRO_TEXT_MAX];
+    char capacity[MICRO_TEXT_MAX];
+    if (question->cost_micro > question->config.capacity_micro) {
+        return usage_error(question->command, "a cost of %s never fits in a line of %s",
+                           print_micro(question->cost_micro, cost),
+                           print_micro(question->config.capacity_micro, capacity));
+    }
     return CLI_DONE;
 }
 
@@ -84,8 +141,6 @@ static int check(const struct pipe *pipe, const struct arguments *arguments)
     const struct command *command = question->command;
     bool has_cost = (arguments->seen >> OPTION_COST & 1) != 0;
     bool has_null = pipe->null_separated;
-    char cost[MICRO_TEXT_MAX];
-    char capacity[MICRO_TEXT_MAX];
     if (pipe->by_bytes && (has_cost || has_null)) {
         return usage_error(command, "--%s is about lines, and --bytes knows none",
                            has_cost ? "cost" : "null");
@@ -100,12 +155,13 @@ static int check(const struct pipe *pipe, const struct arguments *arguments)
     if (question->cost_micro == 0) {
         return usage_error(command, "lines that cost 0 would all go at once: there is no limit");
     }
-    if (question->cost_micro > question->config.capacity_micro) {
-        return usage_error(command, "a cost of %s never fits in a line of %s",
-                           print_micro(question->cost_micro, cost),
-                           print_micro(question->config.capacity_micro, capacity));
+    if (question->is_named && question->key == NULL) {
+        return usage_error(command,
+                           "'%.64s' is no kind of limit; names are a server's, from its "
+                           "configuration: say whose bucket it is, --key KEY, and --server ADDR",
+                           question->limit);
     }
-    return CLI_DONE;
+    return question->is_named ? CLI_DONE : check_cost(pipe); // of a name it is not known yet
 }
 
 static int read_key(struct question *question, const char *key)
@@ -185,6 +241,10 @@ static int run_pipe(const struct command *command, int count, char **words)
     if (pipe.question.key != NULL) {
         code = question_prepare(&pipe.question, &pipe.local);
     }
+    if (code == CLI_DONE && pipe.question.is_named) {
+        code = learn_limit(&pipe);
+        code = code == CLI_DONE ? check_cost(&pipe) : code;
+    }
     if (code == CLI_DONE) {
         code = flow_run(&pipe);
     }
@@ -203,13 +263,18 @@ const struct command PIPE_COMMAND = {
         "ahead, and whoever writes to it has to wait. After a stall nothing is caught up, the\n"
         "rate just goes on. Needs no server.\n"
         "\n"
-        "A limit without a kind is a queue here; of other kinds the rate counts. The first item\n"
+        "A limit without a kind is a queue here; of other kinds the rate counts. With --key it "
+        "may\n"
+        "be a name of the server's configuration: its bucket, and its numbers for this key as "
+        "they\n"
+        "are when the pipe begins. The first item\n"
         "leaves one interval after it came, with first=now at once. The capacity is the most that\n"
         "one line may cost, and with --key how much may stand in the line that all with this key\n"
         "share: together they are never above the rate.",
     .examples = "    ./addresses | weir pipe 10/min | ./send-mail\n"
                 "    tar c photos | weir pipe --bytes 1000000/s | ssh backup tar x\n"
-                "    ./jobs | weir pipe 5/s --key api:acme | ./call-api\n",
+                "    ./jobs | weir pipe 5/s --key api:acme | ./call-api\n"
+                "    ./jobs | weir pipe partner --key api:acme --server weir:6390 | ./call-api\n",
     .options = OPTIONS,
     .run = run_pipe,
 };

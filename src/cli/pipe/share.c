@@ -120,6 +120,6 @@ int share_receive(struct share *share, uint64_t now_ns)
     case WEIR_FAILED: break;
     }
     complain(share->question->command, "%s %s", question_place(share->question, place),
-             answer_failure_text(true));
+             answer_failure_text(&answer, true));
     return CLI_FAILED;
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 enum arrival_format { FORMAT_DETECT = 0, FORMAT_CSV, FORMAT_COMMON, FORMAT_COMBINED };
 

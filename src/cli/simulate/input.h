@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 enum { INPUT_BYTES = 1 << 20, INPUT_LINE_BYTES_MAX = 65535 };
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 /* "12.5", "1500ms", "2026-11-21T10:24:48.5+01:00". A plain number counts 10^`unit_power` ns: 9 for
  * seconds. Finer than a nanosecond is refused, unless it is zeroes; so is what is later than

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 enum { WORST_COUNT = 1024, WORST_KEY_BYTES = 100, WORST_INDEX_COUNT = 4 * WORST_COUNT };
 

@@ -36,6 +36,11 @@ static bool add_named(struct http1_batch *batch, struct service *service, struct
         .room = batch->room + batch->room_used,
         .room_bytes = sizeof batch->room - batch->room_used,
     };
+    if (task->operation != WEIR_TAKE && task->operation != WEIR_CAN_TAKE
+        && asked_for_chain(service->names, pair->limit.at, pair->limit.length)) {
+        return http1_task_fail(
+            task, 400, "a chain cannot be used here: only a take or a can_take is under one");
+    }
     if (asked_read(&asking, pair->limit.at, pair->limit.length, &batch->rules[first],
                    &batch->parts[first], &asked, &error)
         != WEIR_OK) {
@@ -52,8 +57,15 @@ static bool add_named(struct http1_batch *batch, struct service *service, struct
     return true;
 }
 
+static void note_written(struct http1_batch *batch, size_t i, struct bytes key, struct bytes text)
+{
+    batch->pairs[i] = (struct json_pair){.key = key, .limit = text};
+    batch->parts[i].named = NULL;
+    batch->parts[i].words = text;
+}
+
 static bool add_written(struct http1_batch *batch, struct service *service, struct http1_task *task,
-                        const struct json_pair *pair, size_t i)
+                        const struct json_pair *pair, size_t pair_index)
 {
     size_t first = task->question + task->limit_count;
     size_t count;
@@ -61,20 +73,20 @@ static bool add_written(struct http1_batch *batch, struct service *service, stru
     if (rule_cache_list(service->rules, &batch->rules[first], &count, pair->limit.at,
                         pair->limit.length, &error)
         != WEIR_OK) {
-        return fail_limit(task, &error, i);
-    }
-    struct limit_list list = {.count = 1, .spans = {{0, pair->limit.length}}};
-    if (count > 1) { // it was one that could be split
-        (void)!limit_list_split(&list, pair->limit.at, pair->limit.length, NULL);
-    }
-    for (size_t limit = 0; limit < count; limit++) {
-        const struct limit_span *span = &list.spans[limit];
-        struct bytes text = {pair->limit.at + span->at, span->length};
-        batch->pairs[first + limit] = (struct json_pair){.key = pair->key, .limit = text};
-        batch->parts[first + limit].named = NULL;
-        batch->parts[first + limit].words = (struct text){text.at, text.length};
+        return fail_limit(task, &error, pair_index);
     }
     task->limit_count = (uint8_t)(task->limit_count + count);
+    if (count == 1) { // nearly always: all of the text
+        note_written(batch, first, pair->key, pair->limit);
+        return true;
+    }
+    struct limit_list list;
+    (void)!limit_list_split(&list, pair->limit.at, pair->limit.length, NULL); // it could be split
+    for (size_t i = 0; i < count; i++) {
+        const struct limit_span *span = &list.spans[i];
+        note_written(batch, first + i, pair->key,
+                     (struct bytes){pair->limit.at + span->at, span->length});
+    }
     return true;
 }
 
@@ -131,23 +143,11 @@ static bool check_cost(const struct http1_batch *batch, struct http1_task *task)
     return true;
 }
 
-/* Whether each of the limits takes part in this. */
-static bool check_kinds(const struct http1_batch *batch, struct http1_task *task)
+static bool check_refund(const struct http1_batch *batch, struct http1_task *task)
 {
-    bool is_refund = task->operation == WEIR_REFUND;
-    for (size_t i = 0; i < task->limit_count; i++) {
-        char which[32] = "";
-        const char *objection = limit_objection(&batch->rules[task->question + i].limit, is_refund,
-                                                task->limit_count > 1);
-        if (objection == NULL) {
-            continue;
-        }
-        if (task->limit_count > 1) {
-            (void)snprintf(which, sizeof which, "limit %zu: ", i + 1);
-        }
-        return http1_task_fail(task, 400, "%s%s", which, objection);
-    }
-    return true;
+    return task->operation != WEIR_REFUND
+           || kind_takes_refund(batch->rules[task->question].limit.kind)
+           || http1_task_fail(task, 400, LIMIT_TAKES_NO_REFUND);
 }
 
 static bool is_shadow(const struct http1_batch *batch, size_t i)
@@ -184,18 +184,12 @@ void http1_ask(struct http1_batch *batch, struct service *service, struct http1_
     if (task->limit_count == 1 && !task->has_chain && is_shadow(batch, task->question)) {
         task->wait_ns = 0; // a shadow holds nobody up
     }
-    const char *why_not =
-        task->wait_ns > 0 ? service->ops->why_no_wait(service, task->limit_count) : NULL;
-    if (why_not != NULL) {
-        http1_task_fail(task, 501, "wait_ms: %s", why_not);
-        return;
-    }
     task->is_together = task->is_together || task->has_chain || task->limit_count > 1;
     for (size_t i = 0; i < task->limit_count; i++) {
         fill_request(batch, task, task->question + i);
     }
-    if (!check_cost(batch, task) || !check_kinds(batch, task)
-        || (task->is_together && !check_several(batch, task))) {
+    if (!check_cost(batch, task) || (task->is_together && !check_several(batch, task))
+        || !check_refund(batch, task)) {
         return;
     }
     batch->question_count += task->limit_count;
@@ -205,17 +199,20 @@ void http1_ask(struct http1_batch *batch, struct service *service, struct http1_
 void http1_conclude(struct service *service, struct http1_batch *batch, struct http1_task *task)
 {
     struct weir_decision *decisions = &batch->decisions[task->question];
-    const struct named_limit *named[LIMIT_LIST_COUNT_MAX];
-    int binding;
-    for (size_t i = 0; i < task->limit_count; i++) {
-        named[i] = batch->parts[task->question + i].named;
-    }
-    task->decision = decisions[0];
-    task->binding = -1;
-    if (task->operation > WEIR_SHOW) { // no decision
+    const struct asked_part *parts = &batch->parts[task->question];
+    bool is_decision = task->operation <= WEIR_SHOW;
+    if (task->limit_count > 1) { // a take or a can_take
+        const struct named_limit *named[LIMIT_LIST_COUNT_MAX];
+        for (size_t i = 0; i < task->limit_count; i++) {
+            named[i] = parts[i].named;
+        }
+        task->decision = count_together(service, PROTOCOL_HTTP, task->operation, named, decisions,
+                                        task->limit_count, &task->binding);
         return;
     }
-    task->decision = count_together(service, PROTOCOL_HTTP, task->operation, named, decisions,
-                                    task->limit_count, &binding);
-    task->binding = task->decision.verdict == WEIR_ALLOWED ? -1 : binding;
+    if (is_decision) {
+        count_alone(service, PROTOCOL_HTTP, task->operation, parts->named, decisions);
+    }
+    task->decision = decisions[0];
+    task->binding = is_decision && decisions[0].verdict != WEIR_ALLOWED ? 0 : -1;
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limiter/asked.h"
+#include "limiter/names/asked.h"
 #include "protocol/engine.h"
 #include "protocol/http1/http1_parse.h"
 #include "protocol/json/json_request.h"
@@ -181,7 +181,7 @@ char *http1_put_decision_headers(struct http1_batch *batch, const struct service
 /* http1_problem.c: bodies of application/problem+json (RFC 9457). */
 enum {
     HTTP1_BODY_TEXT_MAX = 4096,
-    HTTP1_LIMIT_BODY_BYTES_MAX = WEIR_LIMIT_TEXT_MAX + 192, // each limit's share
+    HTTP1_LIMIT_BODY_BYTES_MAX = 2 * WEIR_LIMIT_TEXT_MAX + 192, // each limit's share
 };
 char *http1_put_decision_json(const struct http1_batch *batch, const struct http1_task *task,
                               char *at);

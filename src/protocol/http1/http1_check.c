@@ -40,11 +40,6 @@ struct check {
     struct variables *variables;
 };
 
-static struct text to_text(struct bytes bytes)
-{
-    return (struct text){bytes.at, bytes.length};
-}
-
 static bool is_text(struct bytes bytes, const char *text)
 {
     return bytes.length == strlen(text) && memcmp(bytes.at, text, bytes.length) == 0;
@@ -70,7 +65,7 @@ static bool decode(struct http1_batch *batch, struct http1_task *task, struct by
 static bool add_variable(struct http1_task *task, struct check *check, struct bytes name,
                          struct bytes value)
 {
-    return variables_add(check->variables, to_text(name), to_text(value))
+    return variables_add(check->variables, name, value)
            || http1_task_fail(task, 400,
                               "the variable \"%.*s\" is there twice, or more than %d are",
                               shown(name), name.at, VARIABLE_COUNT_MAX);
@@ -147,7 +142,7 @@ static bool find_field(struct http1_task *task, const struct http1_incoming *inc
 static bool has_variable(const struct variables *variables, struct bytes name)
 {
     for (size_t i = 0; i < variables->count; i++) {
-        const struct text *there = &variables->entries[i].name;
+        const struct bytes *there = &variables->entries[i].name;
         if (there->length == name.length && memcmp(there->at, name.at, name.length) == 0) {
             return true;
         }
@@ -226,22 +221,21 @@ static bool take_route(struct http1_batch *batch, const struct service *service,
 {
     struct bytes method;
     struct bytes target;
-    struct text path;
+    struct bytes path;
     if (check->value[PARAMETER_LIMIT].at != NULL || check->value[PARAMETER_COST].at != NULL) {
         return http1_task_fail(task, 400, "route= excludes limit= and cost=: a route has both");
     }
     if (!find_target(task, incoming, check, &method, &target)) {
         return false;
     }
-    if (!route_path(to_text(target), batch->room + batch->room_used, &path)) {
+    if (!route_path(target, batch->room + batch->room_used, &path)) {
         return http1_task_fail(task, 400, "the path of the client's request begins with no /");
     }
     const struct route *route =
-        service->names != NULL ? names_route(service->names, to_text(method), path) : NULL;
+        service->names != NULL ? names_route(service->names, method, path) : NULL;
     if (route == NULL) {
         return http1_task_fail(task, 400, "the configuration has no route for %.*s %.*s",
-                               shown(method), method.at,
-                               shown((struct bytes){path.at, path.length}), path.at);
+                               shown(method), method.at, shown(path), path.at);
     }
     const char *name =
         route->target.chain != NULL ? route->target.chain->name : route->target.limit->name;
@@ -344,11 +338,9 @@ static bool read_limit(struct http1_batch *batch, const struct service *service,
 }
 
 /* A chain may do without a key, anything else may not. */
-static bool check_key(const struct service *service, struct http1_task *task,
-                      const struct json_pair *pair)
+static bool check_key(struct http1_task *task, const struct json_pair *pair, bool is_named)
 {
-    bool may_be_chain = asked_by_name(service->names, pair->limit.at, pair->limit.length);
-    return pair->key.length > 0 || may_be_chain
+    return pair->key.length > 0 || is_named
            || http1_task_fail(task, 400, "the key is missing: say key=, by=address or X-Weir-Key");
 }
 
@@ -360,12 +352,15 @@ bool http1_check_read(struct http1_batch *batch, const struct service *service,
     if (!read_query(batch, task, &check, query)
         || !read_key(batch, service, task, incoming, &check, &pair->key)
         || !read_limit(batch, service, task, incoming, &check, &pair->limit)
-        || !check_key(service, task, pair) || !read_wait(task, check.value[PARAMETER_WAIT])) {
+        || !read_wait(task, check.value[PARAMETER_WAIT])) {
+        return false;
+    }
+    bool is_named = asked_by_name(service->names, pair->limit.at, pair->limit.length);
+    if (!check_key(task, pair, is_named)) {
         return false;
     }
     if (pair->limit.length == 0) {
         return http1_task_fail(task, 400, "the limit is missing: say limit=10/s");
     }
-    return !asked_by_name(service->names, pair->limit.at, pair->limit.length)
-           || read_variable_fields(batch, task, incoming, &check);
+    return !is_named || read_variable_fields(batch, task, incoming, &check);
 }

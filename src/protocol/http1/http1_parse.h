@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 enum {
     HTTP1_LINE_BYTES_MAX = 8 * 1024,      // RFC 9112, section 3: at least 8000 is recommended

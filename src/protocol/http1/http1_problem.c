@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Bodies: decisions as JSON, and problem details for what went wrong (RFC 9457). */
+#include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
 #include "protocol/json/json_text.h"
+#include "protocol/promise_text.h"
 
 enum { SHOWN_KEY_BYTES_MAX = 128 }; // of a disclosed key; a longer one is cut
 
@@ -42,7 +44,7 @@ static char *put_decision(char *at, const struct weir_decision *decision)
     return put_number(at, "delay_ns", decision->delay_ns);
 }
 
-/* ,"binding":0,"limits":[{"capacity":10,...},...] */
+/* ,"binding":0,"limits":[{"limit":"10/s","capacity":10,...},...]. A limit needs no escapes. */
 static char *put_limits(char *at, const struct http1_batch *batch, const struct http1_task *task)
 {
     at = put_number(at, "binding", task->binding);
@@ -50,8 +52,11 @@ static char *put_limits(char *at, const struct http1_batch *batch, const struct 
     for (size_t i = 0; i < task->limit_count; i++) {
         const struct weir_decision *decision = &batch->decisions[task->question + i];
         at = i > 0 ? put_literal(at, ",") : at;
-        at = put_literal(at, "{\"capacity\":");
-        at = put_u64(at, decision->capacity);
+        const struct bytes *name = &batch->pairs[task->question + i].limit;
+        at = put_literal(at, "{\"limit\":\"");
+        at = put_bytes(at, name->at, name->length);
+        at = put_literal(at, "\"");
+        at = put_number(at, "capacity", (int64_t)decision->capacity);
         at = put_number(at, "remaining", (int64_t)decision->remaining);
         at = put_number(at, "reset_after_ns", decision->reset_after_ns);
         *at++ = '}';
@@ -76,6 +81,19 @@ static char *put_flag(char *at, const char *name, bool flag)
     return put_text(at, flag ? "\":true" : "\":false");
 }
 
+/* What some operations say beside the decision. */
+static char *put_more(char *at, enum weir_operation operation, const struct weir_detail *detail)
+{
+    if (operation == WEIR_FILL) {
+        at = put_amount(at, "spill", &detail->amount);
+        *at++ = ',';
+        at = put_flag(at, "full", detail->full);
+    } else if (operation == WEIR_SHOW) {
+        at = put_amount(at, "level", &detail->amount);
+    }
+    return at;
+}
+
 char *http1_put_decision_json(const struct http1_batch *batch, const struct http1_task *task,
                               char *at)
 {
@@ -88,13 +106,7 @@ char *http1_put_decision_json(const struct http1_batch *batch, const struct http
         at = put_decision(at, &task->decision);
         at = task->is_together ? put_limits(at, batch, task) : at;
     }
-    if (task->operation == WEIR_FILL) {
-        at = put_amount(at, "spill", &detail->amount);
-        *at++ = ',';
-        at = put_flag(at, "full", detail->full);
-    } else if (task->operation == WEIR_SHOW) {
-        at = put_amount(at, "level", &detail->amount);
-    }
+    at = put_more(at, task->operation, detail);
     return put_literal(at, "}\n");
 }
 
@@ -118,47 +130,6 @@ char *http1_put_problem(const struct http1_task *task, char *at)
     return put_literal(at, "\"}\n");
 }
 
-/* What the limit holds, unless that is its count. */
-static char *put_capacity(char *at, const struct weir_limit *limit, struct bytes count)
-{
-    char capacity[TEXT_U64_MAX + sizeof ".000001"];
-    size_t length = (size_t)(put_decimal(capacity, limit->capacity_micro, WEIR_UNIT) - capacity);
-    if (length == count.length && memcmp(capacity, count.at, length) == 0) {
-        return at;
-    }
-    at = put_literal(at, ", at most ");
-    at = put_bytes(at, capacity, length);
-    return put_text(at, limit->kind == WEIR_KIND_QUEUE ? " in line" : " at once");
-}
-
-/* "25/5s capacity=30" as "25 per 5 s, at most 30 at once". The text is that of the limit. */
-static char *put_promise(char *at, struct bytes words, const struct weir_limit *limit)
-{
-    const char *text = words.at;
-    const char *end = words.at + words.length;
-    while (text < end && (*text < '0' || *text > '9')) { // the kind
-        text++;
-    }
-    struct bytes count = {text, 0};
-    while (text < end && *text != '/') {
-        *at++ = *text++;
-        count.length++;
-    }
-    at = put_literal(at, " per ");
-    text++;
-    if (text < end && (*text < '0' || *text > '9')) {
-        at = put_literal(at, "1");
-    }
-    while (text < end && *text >= '0' && *text <= '9') {
-        *at++ = *text++;
-    }
-    *at++ = ' ';
-    while (text < end && *text != ' ') {
-        *at++ = *text++;
-    }
-    return put_capacity(at, limit, count);
-}
-
 static char *put_key(char *at, struct bytes key)
 {
     size_t length = key.length < SHOWN_KEY_BYTES_MAX ? key.length : SHOWN_KEY_BYTES_MAX;
@@ -173,7 +144,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     const struct json_pair *pair = http1_binding_pair(batch, task);
     const struct weir_limit *limit = &batch->rules[pair - batch->pairs].limit;
     struct bytes name = pair->limit;
-    const struct text *numbers = &batch->parts[pair - batch->pairs].words;
+    const struct bytes *numbers = &batch->parts[pair - batch->pairs].words;
     struct bytes words = {numbers->at, numbers->length};
     switch (task->decision.verdict) {
     case WEIR_NEVER:
@@ -193,8 +164,9 @@ static char *put_detail(char *at, const struct http1_batch *batch,
         at = put_literal(at, "no decision about ");
         at = put_bytes(at, name.at, name.length);
         at = put_literal(at, ": ");
-        at = put_text(at, batch->failure != NULL ? batch->failure
-                                                 : "the table is full of live buckets");
+        at = put_text(at, batch->failure != NULL          ? batch->failure
+                          : task->operation == WEIR_BLOCK ? kind_full_text(WEIR_KIND_BUCKET)
+                                                          : kind_full_text(limit->kind));
         break;
     case WEIR_BLOCKED:
         at = put_bytes(at, name.at, name.length);
@@ -204,7 +176,7 @@ static char *put_detail(char *at, const struct http1_batch *batch,
     case WEIR_LIMITED:
         at = put_bytes(at, name.at, name.length);
         at = put_literal(at, " is limited to ");
-        at = put_promise(at, words, limit);
+        at = promise_put_text(at, words, limit);
         break;
     }
     if (config->disclose_keys) {
@@ -254,5 +226,8 @@ char *http1_put_refusal(const struct http1_batch *batch, const struct service_co
     }
     at = put_decision(at, decision);
     at = task->is_together ? put_limits(at, batch, task) : at;
+    if (decision->verdict == WEIR_BLOCKED) { // a fill that is blocked spills
+        at = put_more(at, task->operation, &batch->details[task->question]);
+    }
     return put_literal(at, "}\n");
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 /* Splits a target at its first '?'. */
 void query_split(struct bytes target, struct bytes *path, struct bytes *query);

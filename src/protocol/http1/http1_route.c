@@ -249,7 +249,8 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
     task->operation = endpoint->operation;
     if (endpoint->answer == HTTP1_ANSWER_CHECK) {
         struct json_pair pair;
-        struct variables variables = {0};
+        struct variables variables;
+        variables.count = 0; // the entries need no more
         if (http1_check_read(batch, service, task, incoming, query, &pair, &variables)) {
             http1_ask(batch, service, task, &pair, 1, &variables);
         }

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/bytes.h"
 #include "core/time_units.h"
-#include "protocol/bytes.h"
 
 enum { TEXT_U64_MAX = 20 }; // digits of the largest number
 

@@ -107,7 +107,7 @@ bool http1_wait_begin(struct http1_session *session, struct http1_batch *batch,
 
 /* The rule of a limit: that of its name, or made again. */
 static bool find_rule(struct http1_batch *batch, struct service *service,
-                      const struct kept_pair *kept, struct text limit, size_t i,
+                      const struct kept_pair *kept, struct bytes limit, size_t i,
                       struct weir_error *error)
 {
     batch->parts[i].named = kept->named;
@@ -131,7 +131,7 @@ static void unfold(struct http1_wait *wait, struct http1_batch *batch, struct se
         struct weir_error error;
         batch->pairs[i] = (struct json_pair){.key = {at + kept.limit_len, kept.key_len},
                                              .limit = {at, kept.limit_len}};
-        if (!find_rule(batch, service, &kept, (struct text){at, kept.limit_len}, i,
+        if (!find_rule(batch, service, &kept, (struct bytes){at, kept.limit_len}, i,
                        &error)) { // it was a limit when it came
             (void)http1_task_fail(task, 500, "the limit, byte %zu: %s", error.offset,
                                   error.message);

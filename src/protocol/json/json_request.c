@@ -177,8 +177,7 @@ static enum json_result read_variables(struct reading *reading, json_t *object)
         if (result != JSON_OK) {
             return result;
         }
-        if (!variables_add(&reading->question->variables, (struct text){copy, length},
-                           (struct text){text.at, text.length})) {
+        if (!variables_add(&reading->question->variables, (struct bytes){copy, length}, text)) {
             return bad(reading, "\"vars\" has more than %d members", VARIABLE_COUNT_MAX);
         }
     }

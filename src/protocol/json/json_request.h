@@ -26,9 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/bytes.h"
 #include "limiter/limit_list.h"
-#include "limiter/names.h"
-#include "protocol/bytes.h"
+#include "limiter/names/names.h"
 #include "weir/limit.h"
 #include "weir/limiter.h"
 

@@ -3,30 +3,10 @@
  * Escaping strings for JSON: RFC 8259, section 7. */
 #include "protocol/json/json_text.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 character at the front of `text` has; 0 if there is none: RFC 3629,
- * section 4. */
-static size_t utf8_length(struct bytes text)
-{
-    const unsigned char *at = (const unsigned char *)text.at;
-    unsigned lead = at[0];
-    size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (length == 0 || lead > 0xf4 || length > text.length) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; i++) {
-        if (at[i] >> 6 != 2) {
-            return 0;
-        }
-    }
-    bool too_long = (lead == 0xe0 && at[1] < 0xa0) || (lead == 0xf0 && at[1] < 0x90);
-    bool surrogate = lead == 0xed && at[1] > 0x9f;
-    bool too_large = lead == 0xf4 && at[1] > 0x8f;
-    return too_long || surrogate || too_large ? 0 : length;
-}
+#include "core/utf8.h"
 
 static char *put_escape(char *at, unsigned char c)
 {

@@ -4,7 +4,7 @@
 #ifndef WEIR_PROTOCOL_JSON_TEXT_H
 #define WEIR_PROTOCOL_JSON_TEXT_H
 
-#include "protocol/bytes.h"
+#include "core/bytes.h"
 
 /* What a byte may become at most: \u00XX. */
 enum { JSON_ESCAPED_BYTES_MAX = 6 };

@@ -106,15 +106,13 @@ static char *put_array_header(char *to, unsigned count)
 }
 
 /* In RESP2 the limits follow one by one; in RESP3 they are one array. */
-static char *put_together(char *to, int version, const struct named_limit *const *named,
+static char *put_together(char *to, int version, const struct resp_whole *whole,
                           const struct weir_decision *decisions, unsigned count)
 {
-    int binding;
-    struct weir_decision whole = decision_beside_shadows(named, decisions, count, &binding);
     to = version == 3 ? put_header(to, 3, 8) : put_array_header(to, 7 + count);
-    to = put_decision(to, version, &whole);
+    to = put_decision(to, version, &whole->decision);
     to = PUT_NAME(to, version, "binding");
-    to = resp_put_integer(to, binding);
+    to = resp_put_integer(to, whole->binding);
     to = PUT_NAME(to, version, "limits");
     to = version == 3 ? put_array_header(to, count) : to;
     for (unsigned limit = 0; limit < count; limit++) {
@@ -145,7 +143,7 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_EXISTED: return resp_put_integer(to, detail->existed);
     case RESP_ANSWER_BLOCK: return put_block(to, decision);
     case RESP_ANSWER_TOGETHER:
-        return put_together(to, question->version, &batch->named[i], decision, question->count);
+        return put_together(to, question->version, &batch->wholes[i], decision, question->count);
     }
     return to;
 }
@@ -164,14 +162,15 @@ void resp_answer_wait(struct resp_session *session, struct service *service,
         session->waits_for != NULL ? session->waits_for : NAMELESS;
     unsigned count = session->wait_count;
     int version = session->version;
-    int unused;
+    struct resp_whole whole;
     struct weir_decision own[LIMIT_LIST_COUNT_MAX]; // shadows pass
     memcpy(own, decisions, count * sizeof own[0]);
-    (void)count_together(service, PROTOCOL_RESP, WEIR_TAKE, named, own, count, &unused);
+    whole.decision =
+        count_together(service, PROTOCOL_RESP, WEIR_TAKE, named, own, count, &whole.binding);
     char *to = buffer_reserve(output, count * RESP_ANSWER_BYTES_MAX);
     if (to != NULL) {
         char *end = session->wait_is_together
-                        ? put_together(to, version, named, own, count)
+                        ? put_together(to, version, &whole, own, count)
                         : put_decision(put_header(to, version, 6), version, own);
         output->length += (size_t)(end - to);
     }
@@ -195,10 +194,12 @@ static void count_decisions(struct service *service, struct resp_batch *batch)
         if (!is_decision(question->answer)) {
             continue;
         }
-        if (question->count > 1 || batch->named[i] != NULL) {
-            int unused;
-            (void)count_together(service, PROTOCOL_RESP, operation, &batch->named[i], decision,
-                                 question->count, &unused);
+        if (question->answer == RESP_ANSWER_TOGETHER) {
+            struct resp_whole *whole = &batch->wholes[i];
+            whole->decision = count_together(service, PROTOCOL_RESP, operation, &batch->named[i],
+                                             decision, question->count, &whole->binding);
+        } else if (batch->named[i] != NULL) {
+            count_alone(service, PROTOCOL_RESP, operation, batch->named[i], decision);
         } else {
             counts[question->is_beyond ? WEIR_NEVER : decision->verdict]++;
         }

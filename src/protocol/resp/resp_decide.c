@@ -50,12 +50,13 @@ static inline void ask(struct resp_call *call, enum weir_operation operation, st
     };
 }
 
-static bool check_key(struct resp_call *call, struct bytes key)
+bool resp_check_key(struct resp_call *call, struct bytes key)
 {
     if (key.length >= 1 && key.length <= WEIR_KEY_BYTES_MAX) {
         return true;
     }
-    resp_fail(call, "ERR the key must be 1 to %d bytes, not %zu", WEIR_KEY_BYTES_MAX, key.length);
+    resp_fail(call, "ERR invalid key: it must be 1 to %d bytes, not %zu", WEIR_KEY_BYTES_MAX,
+              key.length);
     return false;
 }
 
@@ -135,7 +136,7 @@ void resp_throttle(struct resp_call *call)
                && read_throttle_integer(call, 3, &numbers.count)
                && read_throttle_integer(call, 4, &numbers.period_s)
                && (arg_count == 5 || read_throttle_integer(call, 5, &quantity))
-               && check_key(call, resp_arg(call, 1)) && find_throttle_rule(call, &numbers)) {
+               && resp_check_key(call, resp_arg(call, 1)) && find_throttle_rule(call, &numbers)) {
         ask_throttle(call, quantity);
     }
 }
@@ -153,27 +154,6 @@ static size_t fail_limit(struct resp_call *call, const struct weir_error *error,
     return 0;
 }
 
-/* Reads every VAR, a name and a value. */
-static bool read_variables(struct resp_call *call, size_t first, struct variables *variables)
-{
-    variables->count = 0;
-    for (size_t i = first; i + 2 < call->command->arg_count;) {
-        if (!resp_word_is(resp_arg(call, i), "var")) {
-            i += 2;
-            continue;
-        }
-        struct bytes name = resp_arg(call, i + 1);
-        struct bytes value = resp_arg(call, i + 2);
-        if (!variables_add(variables, (struct text){name.at, name.length},
-                           (struct text){value.at, value.length})) {
-            resp_fail(call, "ERR invalid VAR: at most %d, each name once", VARIABLE_COUNT_MAX);
-            return false;
-        }
-        i += 3;
-    }
-    return true;
-}
-
 /* The same as read_limits() where names are meant. What follows the limits, variables among it,
  * begins at argument `first`. */
 static size_t read_named(struct resp_call *call, struct bytes key, struct bytes text, size_t first,
@@ -183,7 +163,7 @@ static size_t read_named(struct resp_call *call, struct bytes key, struct bytes 
     struct variables variables;
     struct asked asked;
     struct weir_error error;
-    if (!read_variables(call, first, &variables)) {
+    if (!resp_read_variables(call, first, &variables)) {
         return 0;
     }
     const struct asking asking = {
@@ -239,14 +219,16 @@ static size_t read_limits(struct resp_call *call, struct bytes key, struct bytes
 /* The same where there may be only one. */
 static bool read_limit(struct resp_call *call, struct bytes key, struct bytes text)
 {
-    size_t count = read_limits(call, key, text, 3, 0);
-    if (count > 0 && call->batch->has_chain) {
-        resp_fail(call, "ERR a chain: only WEIR.TAKE, WEIR.CANTAKE and WEIR.TAKEALL take one");
+    if (asked_for_chain(call->service->names, text.at, text.length)) {
+        resp_fail(call, "ERR invalid limit: a chain cannot be used here: only WEIR.TAKE, "
+                        "WEIR.CANTAKE and WEIR.TAKEALL take one");
         return false;
     }
+    size_t count = read_limits(call, key, text, 3, 0);
     if (count > 1) {
-        resp_fail(call, "ERR several limits: only WEIR.TAKE and WEIR.CANTAKE take a list, and "
-                        "WEIR.TAKEALL does with several keys");
+        resp_fail(call,
+                  "ERR invalid limit: it is a list: only WEIR.TAKE and WEIR.CANTAKE take one, "
+                  "and WEIR.TAKEALL does with several keys");
     }
     return count == 1;
 }
@@ -292,7 +274,7 @@ static bool read_terms(struct resp_call *call, size_t first, bool may_wait, stru
                 resp_fail(call, "ERR syntax error: VAR is followed by a name and a value");
                 return false;
             }
-            i++; // read_variables() knows them
+            i++; // resp_read_variables() knows them
             continue;
         }
         bool is_cost = resp_word_is(resp_arg(call, i), "cost") && !has_cost;
@@ -355,20 +337,13 @@ static bool check_cost(struct resp_call *call, const struct weir_rule *rule, uin
     return false;
 }
 
-/* Whether the limit's kind takes part in this. */
-static bool check_kind(struct resp_call *call, const struct weir_rule *rule, bool is_refund,
-                       size_t number)
+static bool check_refund(struct resp_call *call, const struct weir_rule *rule)
 {
-    const char *objection = limit_objection(&rule->limit, is_refund, number > 0);
-    if (objection == NULL) {
-        return true;
+    bool takes_refund = kind_takes_refund(rule->limit.kind);
+    if (!takes_refund) {
+        resp_fail(call, "ERR invalid limit: " LIMIT_TAKES_NO_REFUND);
     }
-    char which[32] = "";
-    if (number > 0) {
-        (void)snprintf(which, sizeof which, "limit %zu: ", number);
-    }
-    resp_fail(call, "ERR %s%s", which, objection);
-    return false;
+    return takes_refund;
 }
 
 /* Several limits at once, or one that may have to wait: their requests gather behind those that count,
@@ -419,11 +394,6 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
     size_t place = call->batch->count;
     const struct weir_request *requests = &call->batch->requests[place];
-    const char *why_not = call->service->ops->why_no_wait(call->service, run->count);
-    if (why_not != NULL) {
-        resp_fail(call, "ERR WAIT: %s", why_not);
-        return;
-    }
     resp_flush(call->batch, call->service, call->output);
     remember_names(call->session, &call->batch->named[place], run->count);
     call->session->wait_count = (uint8_t)run->count;
@@ -441,8 +411,7 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
     struct weir_request *requests = &batch->requests[batch->count];
     for (size_t i = 0; i < run->count; i++) {
         size_t number = run->count > 1 ? i + 1 : 0;
-        if (!check_cost(call, requests[i].rule, terms->cost_micro, number)
-            || !check_kind(call, requests[i].rule, false, number)) {
+        if (!check_cost(call, requests[i].rule, terms->cost_micro, number)) {
             return;
         }
         requests[i].cost_micro = terms->cost_micro;
@@ -473,10 +442,10 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    if (check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
+    if (resp_check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
         && read_terms(call, 3, false, &terms)
         && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)
-        && check_kind(call, last_rule(call->batch), operation == WEIR_REFUND, 0)) {
+        && (operation != WEIR_REFUND || check_refund(call, last_rule(call->batch)))) {
         ask(call, operation, key, terms.cost_micro, answer);
     }
 }
@@ -485,7 +454,7 @@ void resp_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
+    size_t count = resp_check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
     if (count == 0 || !read_terms(call, 3, true, &terms)) {
         return;
     }
@@ -504,14 +473,15 @@ static bool read_pairs(struct resp_call *call, size_t pair_count, struct run *ru
 {
     for (size_t pair = 1; pair <= pair_count; pair++) {
         struct bytes key = resp_arg(call, 2 * pair);
-        size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2 * pair + 1),
-                                                          2 + 2 * pair_count, pair)
-                                            : 0;
+        size_t count =
+            resp_check_key(call, key)
+                ? read_limits(call, key, resp_arg(call, 2 * pair + 1), 2 + 2 * pair_count, pair)
+                : 0;
         if (count == 0) {
             return false;
         }
         if (count > LIMIT_LIST_COUNT_MAX - run->count) {
-            resp_fail(call, "ERR too many limits: pair %zu brings more than %d together", pair,
+            resp_fail(call, "ERR invalid limits: pair %zu brings more than %d together", pair,
                       (int)LIMIT_LIST_COUNT_MAX);
             return false;
         }
@@ -539,7 +509,11 @@ void resp_take_all(struct resp_call *call)
     struct run run = {.operation = WEIR_TAKE, .answer = RESP_ANSWER_TOGETHER};
     struct terms terms;
     size_t pair_count = read_pair_count(call->command);
-    if (pair_count == 0 || call->command->arg_count < 2 + 2 * pair_count) {
+    int64_t said;
+    if (resp_read_integer(resp_arg(call, 1), &said) && said > LIMIT_LIST_COUNT_MAX) {
+        resp_fail(call, "ERR invalid limits: at most %d can be taken together",
+                  (int)LIMIT_LIST_COUNT_MAX);
+    } else if (pair_count == 0 || call->command->arg_count < 2 + 2 * pair_count) {
         resp_fail(call,
                   "ERR syntax error: WEIR.TAKEALL n is followed by n pairs of a key and its "
                   "limit, 1 to %d",
@@ -555,7 +529,7 @@ void resp_can_take(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
-    size_t count = check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
+    size_t count = resp_check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
     if (count == 0 || !read_terms(call, 3, false, &terms)) {
         return;
     }
@@ -580,7 +554,7 @@ static void ask_without_cost(struct resp_call *call, enum weir_operation operati
                              enum resp_answer answer)
 {
     struct bytes key = resp_arg(call, 1);
-    if (check_key(call, key) && read_limit(call, key, resp_arg(call, 2))) {
+    if (resp_check_key(call, key) && read_limit(call, key, resp_arg(call, 2))) {
         ask(call, operation, key, 0, answer);
     }
 }
@@ -600,7 +574,7 @@ void resp_block(struct resp_call *call)
 {
     struct bytes key = resp_arg(call, 1);
     int64_t block_ms;
-    if (!check_key(call, key) || !read_limit(call, key, resp_arg(call, 2))) {
+    if (!resp_check_key(call, key) || !read_limit(call, key, resp_arg(call, 2))) {
         return;
     }
     if (!resp_read_integer(resp_arg(call, 3), &block_ms) || block_ms < 1

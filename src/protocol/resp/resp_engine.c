@@ -18,7 +18,7 @@ _Static_assert(RESP_BULK_BYTES_MAX >= WEIR_KEY_BYTES_MAX, "every key can be said
 static const struct resp_handler QUESTION_HANDLERS[] = {
     {"cl.throttle", -1, false, resp_throttle}, // counts its arguments itself
     {"weir.take", -3, false, resp_take},
-    {"weir.takeall", -4, false, resp_take_all},
+    {"weir.takeall", -2, false, resp_take_all},
     {"weir.cantake", -3, false, resp_can_take},
     {"weir.peek", -3, false, resp_can_take}, // the word that people look for
     {"weir.fill", -3, false, resp_fill},
@@ -33,13 +33,8 @@ static const struct resp_handler QUESTION_HANDLERS[] = {
 const struct resp_handler *const *resp_tables(const struct service *service)
 {
     static const struct resp_handler *const TABLES[] = {
-        RESP_CLOCK_HANDLERS,
-        QUESTION_HANDLERS,
-        RESP_CONNECTION_HANDLERS,
-        RESP_KEY_HANDLERS,
-        RESP_SERVER_HANDLERS,
-        RESP_TRANSACTION_HANDLERS,
-        NULL,
+        RESP_CLOCK_HANDLERS, QUESTION_HANDLERS,    RESP_CONNECTION_HANDLERS,  RESP_KEY_HANDLERS,
+        RESP_NAME_HANDLERS,  RESP_SERVER_HANDLERS, RESP_TRANSACTION_HANDLERS, NULL,
     };
     return service->ops->test_clock_set != NULL ? TABLES : TABLES + 1;
 }

@@ -5,8 +5,8 @@
 #ifndef WEIR_PROTOCOL_RESP_RESP_SESSION_H
 #define WEIR_PROTOCOL_RESP_RESP_SESSION_H
 
-#include "limiter/asked.h"
 #include "limiter/limit_list.h"
+#include "limiter/names/asked.h"
 #include "protocol/engine.h"
 #include "protocol/resp/resp_parse.h"
 #include "protocol/resp/resp_write.h"
@@ -74,6 +74,12 @@ struct resp_question {
     bool is_beyond; // CL.THROTTLE asked for more than any cost can say: it never fits
 };
 
+/* What all limits of a question together decided, and which of them; -1: none. */
+struct resp_whole {
+    struct weir_decision decision;
+    int binding;
+};
+
 /* The limit of CL.THROTTLE. */
 struct resp_throttle_numbers {
     int64_t max_burst, count, period_s;
@@ -91,6 +97,7 @@ struct resp_batch {
     struct weir_decision decisions[RESP_BATCH_ROOM];
     struct weir_detail details[RESP_BATCH_ROOM];
     struct resp_question questions[RESP_BATCH_ROOM];
+    struct resp_whole wholes[RESP_BATCH_ROOM];        // of those that list their limits
     const struct named_limit *named[RESP_BATCH_ROOM]; // beside each request; NULL: written out
     struct weir_rule rules[RESP_RULE_ROOM];
     struct asked_part parts[RESP_RULE_ROOM]; // beside each rule; `named` at least
@@ -134,6 +141,13 @@ void resp_reset_bucket(struct resp_call *call);
 void resp_block(struct resp_call *call);
 void resp_unblock(struct resp_call *call);
 
+/* False, and an error is written, unless these bytes can be a key. */
+bool resp_check_key(struct resp_call *call, struct bytes key);
+
+/* Reads every VAR, a name and a value, from argument `first` on. False, and an error is written, if there
+ * are too many or a name is there twice. */
+bool resp_read_variables(struct resp_call *call, size_t first, struct variables *variables);
+
 /* Writes the answer to the take for which this connection stood in line: one decision per limit. */
 void resp_answer_wait(struct resp_session *session, struct service *service,
                       const struct weir_decision *decisions, struct buffer *output);
@@ -152,6 +166,7 @@ extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
 extern const struct resp_handler RESP_KEY_HANDLERS[];
 extern const struct resp_handler RESP_SERVER_HANDLERS[];
 extern const struct resp_handler RESP_TRANSACTION_HANDLERS[];
+extern const struct resp_handler RESP_NAME_HANDLERS[];
 extern const struct resp_handler RESP_CLOCK_HANDLERS[]; // with --test-clock only
 
 /* All tables that this server has, decisions included; the last is NULL. */

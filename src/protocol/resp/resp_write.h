@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/bytes.h"
 #include "protocol/buffer.h"
-#include "protocol/bytes.h"
 
 enum { RESP_INTEGER_BYTES_MAX = 23 }; // ":-9223372036854775808\r\n"
 

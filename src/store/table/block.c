@@ -10,15 +10,17 @@
  *  state of an entry      likewise: while a block is in it, it has BUCKET_IS_BLOCK
  *
  *  Blocking    sets the flag, then raises the entry. In between the bucket is flagged, and its entry is
- *              missing or over: whoever sees that takes the lock, and so waits for the end.
+ *              missing or over: whoever sees that takes the lock, and so waits for the end. By hand the
+ *              bucket stands still meanwhile, with a mark as in together.c: so what the answer says of it
+ *              was true when the block began.
  *  Unblocking  ends the entry, then clears the flag. Likewise.
  *  Looking     takes no lock: flag, entry, and the bucket once more. If it is still the same, there was
  *              an instant at which it stood so and the block ran until then.
- *  Ending      whoever finds the flag and no entry that runs looks again under the lock, clears the flag,
- *              and goes on. The first whose reading has come to the end does so for all.
+ *  Ending      whoever finds the flag and no entry that runs looks again under the lock, ends the entry, clears
+ *              the flag, and goes on. The first whose reading has come to the end does so for all.
  *
  *  Died in the middle: the flag without an entry that runs, which means not blocked.
- *  Reuse: is_free() in table.c keeps the slot of a flagged bucket while its block runs, and the two
+ *  Reuse: is_kept() in slots.c keeps the slot of a flagged bucket while its block runs, and the two
  *  never take each other's slot. An entry that is over is a drained slot like any other. */
 #include <assert.h>
 
@@ -79,16 +81,15 @@ uint64_t table_raise_block(const struct table *table, uint64_t hash, uint64_t en
     return ends_ns;
 }
 
-/* Ends the entry. As everything that moves a state back it stops at the latest reuse; but that is not
+/* It stops at the latest reuse, as everything that moves a state back; but that is not
  * written down in lowered_from_ns: nobody but who holds this lock ever swaps a state with a block in it, so
  * nobody else remembers one, and the slot is free at once. */
-static void end_entry(const struct table *table, struct stripe *stripe, uint64_t hash,
-                      uint64_t now_ns)
+void table_end_block(const struct table *table, uint64_t hash, uint64_t now_ns)
 {
     struct found entry;
-    uint64_t reused_at_ns = table_latest_reuse(stripe);
+    uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(table, hash));
     uint64_t since_ns = now_ns > reused_at_ns ? now_ns : reused_at_ns;
-    while (find_entry(table, hash, &entry)) {
+    while (find_entry(table, hash, &entry) && (entry.seen.word & BUCKET_IS_BLOCK) != 0) {
         uint64_t was_ns = entry.seen.empty_at_ns;
         struct weir_bucket next = {was_ns < since_ns ? was_ns : since_ns,
                                    entry.seen.word & ~BUCKET_IS_BLOCK};
@@ -100,12 +101,14 @@ static void end_entry(const struct table *table, struct stripe *stripe, uint64_t
 
 /* ---- without ---- */
 
-/* Clears the flag of a bucket whose block is over. */
+/* Clears the flag of a bucket whose block is over. The entry goes first: else who blocks the key again would show
+ * the former end, between flag and entry, to whoever lags behind that. */
 static void forget_if_over(struct table *table, uint64_t hash, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     table_lock_stripe(table, stripe);
     if (!has_moved(stripe) && table_block_ends_ns(table, hash) <= now_ns) {
+        table_end_block(table, hash, now_ns);
         write_flag(table, hash, false);
     }
     mutex_unlock(&stripe->mutex);
@@ -125,7 +128,7 @@ bool table_is_blocked(struct table *table, uint64_t hash, const struct found *bu
 
 enum block_result table_commit_blocked(struct table *table, uint64_t hash,
                                        const struct found *bucket, struct weir_bucket next,
-                                       uint64_t ends_ns, uint64_t now_ns)
+                                       uint64_t *ends_ns, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     enum block_result result = BLOCK_NO_ROOM;
@@ -137,10 +140,32 @@ enum block_result table_commit_blocked(struct table *table, uint64_t hash,
         result = cas_bucket(bucket->state, bucket->seen, next) ? BLOCK_DONE : BLOCK_LOST;
     }
     if (result == BLOCK_DONE) {
-        (void)table_raise_block(table, hash, ends_ns);
+        *ends_ns = table_raise_block(table, hash, *ends_ns);
     }
     mutex_unlock(&stripe->mutex);
     return result;
+}
+
+/* Makes a bucket stand still, with these flags from now on. False: there is none. Under the lock. */
+static bool hold(const struct table *table, uint64_t hash, uint64_t flags, struct found *bucket)
+{
+    while (table_find(table, hash, table_home_of(table, hash), bucket)) {
+        struct weir_bucket held = bucket->seen;
+        held.word |= flags | BUCKET_MARKED;
+        if (cas_bucket(bucket->state, bucket->seen, held)) {
+            bucket->seen = held;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lets it go on, blocked or not. */
+static void let_go(const struct found *bucket, bool is_blocked)
+{
+    struct weir_bucket next = bucket->seen;
+    next.word &= ~(is_blocked ? BUCKET_MARKED : BUCKET_MARKED | BUCKET_BLOCKED);
+    store_bucket(bucket->state, bucket->seen, next); // whoever else comes here waits
 }
 
 /* How a key stands; a missing bucket counts as empty since the latest reuse. Under the lock. */
@@ -156,14 +181,16 @@ static void look(const struct table *table, uint64_t hash, struct block *block, 
 void table_block(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
+    struct found bucket;
     table_lock_stripe(table, stripe);
     bool has_room = table_insert_locked(table, hash, table_home_of(table, hash), 0, now_ns)
                     && table_make_block(table, hash, now_ns);
     look(table, hash, block, now_ns);
     block->result = has_moved(stripe) ? BLOCK_LOST : has_room ? BLOCK_DONE : BLOCK_NO_ROOM;
-    if (block->result == BLOCK_DONE) {
-        write_flag(table, hash, true);
+    if (block->result == BLOCK_DONE && hold(table, hash, BUCKET_BLOCKED, &bucket)) {
+        block->bucket = bucket.seen;
         block->ends_ns = table_raise_block(table, hash, block->ends_ns);
+        let_go(&bucket, true);
     }
     mutex_unlock(&stripe->mutex);
 }
@@ -171,12 +198,15 @@ void table_block(struct table *table, uint64_t hash, struct block *block, uint64
 void table_unblock(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
+    struct found bucket;
     table_lock_stripe(table, stripe);
     look(table, hash, block, now_ns);
     block->result = has_moved(stripe) ? BLOCK_LOST : BLOCK_DONE;
-    if (block->result == BLOCK_DONE && (block->bucket.word & BUCKET_BLOCKED) != 0) {
-        end_entry(table, stripe, hash, now_ns);
-        write_flag(table, hash, false);
+    if (block->result == BLOCK_DONE && (block->bucket.word & BUCKET_BLOCKED) != 0
+        && hold(table, hash, 0, &bucket)) {
+        block->bucket = bucket.seen;
+        table_end_block(table, hash, now_ns);
+        let_go(&bucket, false);
     }
     mutex_unlock(&stripe->mutex);
 }

@@ -120,7 +120,7 @@ static void stamp_file(struct file_stamp *stamp, const struct file_config *confi
         .table_bytes = table_bytes_of_new(config),
         .stripe_count = shape.stripe_count,
         .stripe_lines = shape.stripe_lines,
-        .line_bytes = sizeof(struct line),
+        .line_bytes = sizeof(struct table_line),
         .stripe_bytes = sizeof(struct stripe),
         .chunk_bytes = sizeof(struct chunk),
         .is_caller_clock = config->is_caller_clock,
@@ -167,13 +167,43 @@ static enum weir_status check_stamp(const struct opening *opening, const struct 
                       "has format %" PRIu32 ", and this version of weir has format %d",
                       stamp->format, FILE_FORMAT);
     }
-    if (stamp->line_bytes != sizeof(struct line) || stamp->stripe_bytes != sizeof(struct stripe)
+    if (stamp->line_bytes != sizeof(struct table_line)
+        || stamp->stripe_bytes != sizeof(struct stripe)
         || stamp->chunk_bytes != sizeof(struct chunk)
         || memcmp(&stamp->mutex, &mutex, sizeof mutex) != 0) {
         return refuse(opening, true, "was made by a weir for another processor or C library");
     }
     if (stamp->sum != sum_of(stamp)) {
         return refuse(opening, true, "is damaged: its header does not add up");
+    }
+    return WEIR_OK;
+}
+
+/* Whether a size that was asked for is right: the one that the file has now, or the one that it had before it
+ * was given another one, which is what those still say who had it made. */
+static bool is_right_size(uint64_t asked, uint64_t now, uint64_t first)
+{
+    return asked == 0 || asked == now || asked == first;
+}
+
+static enum weir_status check_size(const struct opening *opening, const struct file_header *header)
+{
+    const struct file_config *config = opening->config;
+    const struct file_stamp *stamp = &header->stamp;
+    uint64_t events_bytes = stamp->regions[FILE_REGION_EVENTS].bytes;
+    if (!is_right_size(config->bytes, stamp->table_bytes, header->first_bytes)) {
+        return refuse(opening, false,
+                      "has %" PRIu64 " bytes and not %" PRIu64
+                      ": leave out the size, or: weir store resize %" PRIu64 " --store 'file:%.*s'",
+                      stamp->table_bytes, config->bytes, config->bytes, PATH_SHOWN, config->path);
+    }
+    if (!is_right_size(config->events_bytes, events_bytes, header->first_events_bytes)) {
+        return refuse(opening, false,
+                      "has %" PRIu64 " bytes for events and not %" PRIu64
+                      ": leave out events, or: weir store resize %" PRIu64 " --events %" PRIu64
+                      " --store 'file:%.*s'",
+                      events_bytes, config->events_bytes, stamp->table_bytes, config->events_bytes,
+                      PATH_SHOWN, config->path);
     }
     return WEIR_OK;
 }
@@ -189,17 +219,6 @@ static enum weir_status check_choice(const struct opening *opening, const struct
     if (opening->file_bytes != stamp->file_bytes) {
         return refuse(opening, true, "is truncated: it has %" PRIu64 " bytes of %" PRIu64,
                       opening->file_bytes, stamp->file_bytes);
-    }
-    if (config->bytes != 0 && config->bytes != stamp->table_bytes) {
-        return refuse(opening, true,
-                      "has %" PRIu64 " bytes and not %" PRIu64 ": leave out the size",
-                      stamp->table_bytes, config->bytes);
-    }
-    uint64_t events_bytes = stamp->regions[FILE_REGION_EVENTS].bytes;
-    if (config->events_bytes != 0 && config->events_bytes != events_bytes) {
-        return refuse(opening, true,
-                      "has %" PRIu64 " bytes for events and not %" PRIu64 ": leave out events",
-                      events_bytes, config->events_bytes);
     }
     if (config->is_caller_clock != (stamp->is_caller_clock != 0)) {
         return refuse(
@@ -418,72 +437,22 @@ static enum weir_status look_at_file(struct opening *opening)
 
 static enum weir_status use_file(struct opening *opening)
 {
-    struct file_stamp stamp = {.magic = ""};
+    struct file_header header = {.epoch = 0};
+    const struct file_stamp *stamp = &header.stamp;
     enum weir_status status = look_at_file(opening);
     if (status != WEIR_OK) {
         return status;
     }
-    if (pread(opening->fd, &stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) {
+    if (pread(opening->fd, &header, sizeof header, 0) != (ssize_t)sizeof header) {
         return refuse(opening, false, "is not a file of weir: choose another path");
     }
-    status = check_stamp(opening, &stamp);
-    status = status == WEIR_OK ? check_choice(opening, &stamp) : status;
+    status = check_stamp(opening, stamp);
+    status = status == WEIR_OK ? check_choice(opening, stamp) : status;
+    status = status == WEIR_OK ? check_size(opening, &header) : status;
     status = status == WEIR_OK ? map(opening) : status;
-    struct table_shape shape = {stamp.stripe_count, stamp.stripe_lines, 0};
-    status = status == WEIR_OK ? lay_table(opening, shape, stamp.regions) : status;
+    struct table_shape shape = {stamp->stripe_count, stamp->stripe_lines, 0};
+    status = status == WEIR_OK ? lay_table(opening, shape, stamp->regions) : status;
     return status == WEIR_OK ? settle(opening) : status;
-}
-
-/* ---- a file whose buckets have moved ---- */
-
-bool file_real_path(char real[STORE_PATH_MAX], const char *path)
-{
-    char *found = realpath(path, NULL);
-    if (found == NULL) {
-        return false;
-    }
-    size_t length = strlen(found);
-    bool fits = length < STORE_PATH_MAX;
-    if (fits) {
-        memcpy(real, found, length + 1);
-    } else {
-        errno = ENAMETOOLONG;
-    }
-    free(found);
-    return fits;
-}
-
-void file_successor_path(char successor[FILE_NAME_MAX], const char *real)
-{
-    (void)snprintf(successor, FILE_NAME_MAX, "%s%s", real, FILE_SUCCESSOR);
-}
-
-/* Sees to it that opening->name leads on from this file to its successor. Whoever moved the buckets may
- * have died before it gave the new file the name of the old one: then we do, or use the one that it has. */
-static enum weir_status lead_on(struct opening *opening)
-{
-    const char *path = opening->config->path;
-    struct file_header *header = header_of(opening);
-    char real[STORE_PATH_MAX];
-    char successor[FILE_NAME_MAX] = "";
-    struct stat status;
-    enum weir_status result = WEIR_OK;
-    (void)mutex_lock(&header->moving); // nothing is half done when this ends
-    bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
-    if (!is_renamed && file_real_path(real, path)) {
-        file_successor_path(successor, real);
-    }
-    if (is_renamed || (successor[0] != '\0' && rename(successor, real) == 0)) {
-        (void)snprintf(opening->name, sizeof opening->name, "%s", path);
-    } else if (access(successor, F_OK) == 0) {
-        (void)snprintf(opening->name, sizeof opening->name, "%s", successor);
-    } else {
-        result = refuse(opening, false,
-                        "is not in use any longer: its buckets have moved to another file, and it "
-                        "is not where this one is");
-    }
-    mutex_unlock(&header->moving);
-    return result;
 }
 
 /* ---- the whole ---- */
@@ -500,6 +469,9 @@ void opening_drop(struct opening *opening)
 {
     if (opening->fd >= 0) {
         (void)close(opening->fd); // what is mapped stays
+    }
+    if (opening->table != NULL) {
+        free(opening->table->origin);
     }
     free(opening->table);
     mapping_close(&opening->mapping);
@@ -542,7 +514,7 @@ static enum weir_status open_or_make(struct opening *opening, bool *again)
     if (opening->fd >= 0) {
         enum weir_status status = use_file(opening);
         bool has_moved = status == WEIR_OK && file_phase(header_of(opening)) == FILE_MOVED;
-        status = has_moved ? lead_on(opening) : status;
+        status = has_moved ? opening_lead_on(opening) : status;
         *again = has_moved && status == WEIR_OK;
         return status;
     }
@@ -570,8 +542,7 @@ enum weir_status opening_run(struct opening *opening, const struct file_config *
     return fail_opening(opening, EEXIST);
 }
 
-/* Where it is, for table_follow(). */
-static enum weir_status keep_origin(struct opening *opening)
+enum weir_status opening_keep_origin(struct opening *opening)
 {
     const struct file_config *config = opening->config;
     struct file_origin *origin = malloc(sizeof *origin);
@@ -595,7 +566,7 @@ enum weir_status table_open_file(struct store **store, const struct file_config 
 {
     struct opening opening;
     enum weir_status status = opening_run(&opening, config, error);
-    status = status == WEIR_OK ? keep_origin(&opening) : status;
+    status = status == WEIR_OK ? opening_keep_origin(&opening) : status;
     if (status == WEIR_OK) {
         memcpy(seed, header_of(&opening)->stamp.seed, sizeof header_of(&opening)->stamp.seed);
         *store = &opening_take_table(&opening)->store;

@@ -15,13 +15,14 @@
  *  epoch        the same                             plain    home
  *  phase        who moves the buckets to another     release  load in file_phase()
  *               file, or gives that up; under `moving`
- *  everything else of the header                     never    (time: store_clock.h) */
+ *  everything else of the header                     never    (time: store_clock.h; first_bytes: before
+ *                                                             the file has its name) */
 #ifndef WEIR_STORE_TABLE_FILE_HEADER_H
 #define WEIR_STORE_TABLE_FILE_HEADER_H
 
 #include "store/table/table.h"
 
-enum { FILE_FORMAT = 4, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+enum { FILE_FORMAT = 5, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
 
@@ -30,7 +31,7 @@ enum { FILE_FORMAT = 4, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 }
 
 /* What lies behind the stripes, in this order. */
 enum file_region_name {
-    FILE_REGION_WAITING, // those who wait: limiter/shared_lines.h
+    FILE_REGION_WAITING, // those who wait: limiter/shared_lines/shared_room.h
     FILE_REGION_EVENTS,  // of windows: event_pool.h; from the first page behind `table_bytes`
     FILE_REGION_COUNT
 };
@@ -66,7 +67,8 @@ enum file_phase { FILE_STAYS, FILE_MOVING, FILE_MOVED };
 /*   home    the kernel's boot id, with the file's inode in it: 16 bytes that change at once
  *   epoch   how often it has come to another home
  *   moving  held by whoever moves the buckets to another file
- *   phase   enum file_phase */
+ *   phase   enum file_phase
+ *   first_bytes, first_events_bytes  with which the buckets' first file was made; 0: this is the first */
 struct file_header {
     struct file_stamp stamp;
     struct weir_bucket home __attribute__((aligned(64)));
@@ -74,6 +76,7 @@ struct file_header {
     struct shared_time time __attribute__((aligned(64)));
     struct mutex moving __attribute__((aligned(64)));
     uint64_t phase;
+    uint64_t first_bytes, first_events_bytes;
 };
 
 _Static_assert(FILE_HEADER_BYTES % CHUNK_BYTES == 0, "events begin at whole pages");
@@ -83,6 +86,7 @@ static inline enum file_phase file_phase(const struct file_header *header)
 }
 
 _Static_assert(sizeof(struct file_header) <= FILE_HEADER_BYTES, "the header is a page");
-_Static_assert(sizeof(struct stripe) == 128 && sizeof(struct line) == 64, "as the format says");
+_Static_assert(sizeof(struct stripe) == 128 && sizeof(struct table_line) == 64,
+               "as the format says");
 
 #endif

@@ -41,10 +41,21 @@ enum weir_status opening_run(struct opening *opening, const struct file_config *
 enum weir_status opening_make(struct opening *opening, const struct file_config *config,
                               struct weir_error *error);
 
+/* Notes where the file is, for those who will have to look for it again. */
+enum weir_status opening_keep_origin(struct opening *opening);
+
 /* Gives the table away, to which the mapping belongs from now on. */
 struct table *opening_take_table(struct opening *opening);
 
 void opening_drop(struct opening *opening);
+
+/* Sees to it that opening->name leads on from this file to its successor. Whoever moved the buckets may
+ * have died before it gave the new file the name of the old one: then we do, or use the one that it has. */
+enum weir_status opening_lead_on(struct opening *opening);
+
+/* Lets the buckets of a file stay where they are whose mover has died or given up; the half of a successor is
+ * removed. Under `moving`. */
+void file_stay(struct file_header *header, const char *path);
 
 /* Where the file really is to which a path leads, and where its successor is made: beside it. False, with
  * errno, if there is none. */

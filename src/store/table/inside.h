@@ -2,9 +2,11 @@
  *
  * What the chapters on the table's buckets share; nobody else includes it.
  *
- *   table.c     one bucket at a time: finding, making, deciding
+ *   table.c     batches, and the short way of a take; what a store offers
+ *   single.c    one bucket, whatever is asked
+ *   slots.c     where a bucket lives: finding it, making it, giving its slot to another key
  *   block.c     keys that are locked out
- *   moving.c    all of them, to another table; resize.c: to another file
+ *   moving.c    all of them, to another table; resize.c: to another file; following.c: going on there
  *   together.c  several at once, all or nothing; together_usual.c: the shortest way through it
  *   utc.c       the wall clock, for limits that go by the calendar
  *   window.c    the buckets that keep a log of events */
@@ -12,17 +14,7 @@
 #define WEIR_STORE_TABLE_INSIDE_H
 
 #include "core/bucket_math.h"
-#include "store/table/table.h"
-
-/* A slot that holds the key, and the state that was read from it. */
-struct found {
-    struct line *line;
-    struct weir_bucket *state;
-    struct weir_bucket seen;
-};
-
-/* The stripe in which a key with this hash lives, if anywhere. */
-struct stripe *table_stripe_of(const struct table *table, uint64_t hash);
+#include "store/table/places.h"
 
 /* Looks for the key wherever it can be. */
 bool table_find(const struct table *table, uint64_t hash, uint64_t home, struct found *found);
@@ -42,8 +34,21 @@ void table_lock_stripe(struct table *table, struct stripe *stripe);
 bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
                          uint64_t now_ns);
 
+/* The same, taking that lock. True too if another thread was faster, or the stripe has moved: look again. */
+bool table_insert(struct table *table, uint64_t hash, uint64_t home, uint64_t now_ns);
+
 /* Swaps the state that was found for the next one. False if it changed meanwhile. */
 bool table_commit(const struct found *found, struct weir_bucket next);
+
+/* Decides about one bucket wherever it is, or makes one. */
+void table_decide_anywhere(struct table *table, const struct weir_request *request, uint64_t hash,
+                           uint64_t home, uint64_t now_ns, struct weir_decision *decision);
+
+/* As store_ops.decide_in_line(), and store_ops.move_line(). */
+struct outcome table_decide_in_line(struct store *store, const struct weir_request *request,
+                                    uint64_t id, const struct line_terms *terms, uint64_t now_ns);
+void table_move_line(struct store *store, const struct weir_limit *limit, uint64_t id,
+                     const struct line_move *move, uint64_t now_ns);
 
 /* Whether this request has to let those pass who wait for the bucket. */
 bool table_heeds_line(const struct weir_request *request, const struct charge *charge);
@@ -157,19 +162,9 @@ void table_free_events(struct table *table, uint64_t tag, struct weir_bucket sta
 /* Gives back some chunks that nobody needs any longer. False: it has found none. Under no lock. */
 bool table_sweep_events(struct table *table, uint64_t now_ns);
 
-/* Whether the lines of this process are those of this table. They stay where they were when buckets move: then it
- * cannot ask who waits, nor have anybody wait. */
-static inline bool table_knows_lines(const struct table *table)
-{
-    return table->store.waiting_room == table->root->store.waiting_room;
-}
-
 /* Answers that nothing can be decided. */
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
                   size_t count);
-
-/* Swaps the state that was found for the next one. False if it changed meanwhile. */
-bool table_commit(const struct found *found, struct weir_bucket next);
 
 /* ---- block.c ---- */
 
@@ -192,18 +187,22 @@ bool table_is_blocked(struct table *table, uint64_t hash, const struct found *bu
 
 enum block_result { BLOCK_DONE, BLOCK_LOST, BLOCK_NO_ROOM };
 
-/* Swaps the state that was found for the next one, and blocks the key until `ends_ns` in the same
- * instant. Lost: the bucket changed meanwhile, or has moved, so look again. No room: there is no slot for
- * the block, which is counted, and nothing is done. */
+/* Swaps the state that was found for the next one, and blocks the key until `*ends_ns` in the same
+ * instant; then that is when its block ends, which may be later. Lost: the bucket changed meanwhile, or has
+ * moved, so look again. No room: there is no slot for the block, which is counted, and nothing is done. */
 enum block_result table_commit_blocked(struct table *table, uint64_t hash,
                                        const struct found *bucket, struct weir_bucket next,
-                                       uint64_t ends_ns, uint64_t now_ns);
+                                       uint64_t *ends_ns, uint64_t now_ns);
 
 /* The same in steps, under the stripe's lock: sees to it that there is a slot for a block (false: no room,
  * which is counted); then the bucket gets the flag; then its block ends at `ends_ns`, or when it does
  * already if that is later. */
 bool table_make_block(struct table *table, uint64_t hash, uint64_t now_ns);
 uint64_t table_raise_block(const struct table *table, uint64_t hash, uint64_t ends_ns);
+
+/* Ends a block at `now_ns`, or leaves its end where it was if that is earlier; the flag goes next. Under the
+ * stripe's lock. */
+void table_end_block(const struct table *table, uint64_t hash, uint64_t now_ns);
 
 /*   result       lost: it has moved
  *   ends_ns      when the block is to end; then when it ends, which may be later

@@ -44,8 +44,6 @@
 #include "store/table/inside.h"
 #include "sync/atomic.h"
 
-#define DEAD_AFTER_NS UINT64_C(1000000000)
-
 /* Marks a state, and returns it as it was. */
 static struct weir_bucket mark(struct weir_bucket *state)
 {
@@ -61,17 +59,10 @@ static struct weir_bucket mark(struct weir_bucket *state)
 /* Whether a bucket may be forgotten on the way. */
 static bool is_over(struct weir_bucket bucket, uint64_t now_ns)
 {
-    return bucket.empty_at_ns < now_ns && (bucket.word & BUCKET_FLAGS & ~BUCKET_LINE) == 0;
+    return bucket.empty_at_ns < now_ns && (bucket.word & BUCKET_FLAGS) == 0;
 }
 
-/* Who waits stands in a room beside the old table, and does not move. Whoever is alive is served at once when
- * the bucket has drained; so a mark that is older is that of a dead one. */
-static bool stands_in_line(struct weir_bucket bucket, uint64_t now_ns)
-{
-    return (bucket.word & BUCKET_LINE) != 0 && bucket.empty_at_ns + DEAD_AFTER_NS >= now_ns;
-}
-
-static bool carry_line(struct moving *moving, struct line *line)
+static bool carry_line(struct moving *moving, struct table_line *line)
 {
     for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
         uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
@@ -79,10 +70,6 @@ static bool carry_line(struct moving *moving, struct line *line)
             continue; // nobody's
         }
         struct weir_bucket bucket = mark(&line->states[i]);
-        if (stands_in_line(bucket, moving->now_ns)) {
-            moving->waits = true;
-            return false;
-        }
         if (is_over(bucket, moving->now_ns)) {
             moving->left_count++;
         } else if (table_put(moving->into, tag, bucket)) {
@@ -95,7 +82,7 @@ static bool carry_line(struct moving *moving, struct line *line)
 }
 
 /* The first line of a stripe. */
-static struct line *lines_of(const struct table *table, const struct stripe *stripe)
+static struct table_line *lines_of(const struct table *table, const struct stripe *stripe)
 {
     return &table->lines[(uint64_t)(stripe - table->stripes) * table->stripe_lines];
 }
@@ -103,7 +90,7 @@ static struct line *lines_of(const struct table *table, const struct stripe *str
 bool moving_carry(struct moving *moving, struct stripe *stripe)
 {
     struct table *from = moving->from;
-    struct line *lines = lines_of(from, stripe);
+    struct table_line *lines = lines_of(from, stripe);
     bool done = true;
     table_lock_stripe(from, stripe);
     uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns) & ~STRIPE_MOVED;
@@ -125,7 +112,7 @@ void moving_end(struct moving *moving)
     }
 }
 
-void moving_unmark(struct line *line)
+void moving_unmark(struct table_line *line)
 {
     for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
         struct weir_bucket seen = load_bucket(&line->states[i]);
@@ -140,7 +127,7 @@ void moving_unmark(struct line *line)
 
 void moving_take_back(struct table *table, struct stripe *stripe)
 {
-    struct line *lines = lines_of(table, stripe);
+    struct table_line *lines = lines_of(table, stripe);
     table_lock_stripe(table, stripe);
     uint64_t reused_at_ns = load_relaxed(&stripe->reused_at_ns);
     for (uint64_t i = 0; i < table->stripe_lines; i++) {

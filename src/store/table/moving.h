@@ -9,7 +9,6 @@
 
 /*   into      nobody else uses it yet
  *   now_ns    a bucket that was empty before this, and for which nobody waits, stays behind
- *   waits     somebody stands in line for a bucket: nothing may move
  *   since_ns  a bucket that is missing in `into` counts as empty since then */
 struct moving {
     struct table *from;
@@ -18,11 +17,10 @@ struct moving {
     uint64_t since_ns;
     uint64_t carried_count;
     uint64_t left_count;
-    bool waits;
 };
 
 /* Carries the buckets of one stripe. From now on whoever asks for a key of this stripe waits in
- * table_follow(). False: a bucket found no room, or somebody waits for it. Only one at a time moves a table: see resize.c. */
+ * table_follow(). False: a bucket found no room. Only one at a time moves a table: see resize.c. */
 bool moving_carry(struct moving *moving, struct stripe *stripe);
 
 /* The last step before others may use `into`. */
@@ -33,6 +31,6 @@ void moving_end(struct moving *moving);
 void moving_take_back(struct table *table, struct stripe *stripe);
 
 /* Takes the marks off the states of a line. Under its stripe's lock. */
-void moving_unmark(struct line *line);
+void moving_unmark(struct table_line *line);
 
 #endif

@@ -10,7 +10,7 @@ struct table_shape table_shape_of(uint64_t memory_bytes)
 {
     uint64_t stripe_lines =
         memory_bytes < TABLE_SMALL_BYTES ? TABLE_STRIPE_LINES_SMALL : TABLE_STRIPE_LINES;
-    uint64_t stripe_bytes = sizeof(struct stripe) + stripe_lines * sizeof(struct line);
+    uint64_t stripe_bytes = sizeof(struct stripe) + stripe_lines * sizeof(struct table_line);
     uint64_t stripe_count = memory_bytes / stripe_bytes;
     return (struct table_shape){stripe_count, stripe_lines, stripe_count * stripe_bytes};
 }
@@ -18,7 +18,7 @@ struct table_shape table_shape_of(uint64_t memory_bytes)
 void table_place(struct table *table, void *memory, struct table_shape shape)
 {
     /* Lines first: they are the ones that want to lie on huge pages. */
-    struct line *lines = memory;
+    struct table_line *lines = memory;
     uint64_t line_count = shape.stripe_count * shape.stripe_lines;
     struct stripe *stripes = (struct stripe *)(void *)(lines + line_count);
     table_init(table, lines, stripes, shape.stripe_count, shape.stripe_lines);

@@ -38,11 +38,12 @@
 #include "core/bucket_math.h"
 #include "store/table/displaced.h"
 #include "store/table/moving.h"
+#include "store/table/places.h"
 #include "store/table/table.h"
 #include "sync/atomic.h"
 
 /* Gives a slot back that was taken from its key and never got to another, and takes the mark away. */
-static void give_back(struct line *line, int i)
+static void give_back(struct table_line *line, int i)
 {
     uint64_t owner = table_owner_of(load_relaxed(&line->tags[i]));
     struct weir_bucket seen = load_bucket(&line->states[i]);
@@ -73,7 +74,7 @@ void table_repair(struct table *table, struct stripe *stripe)
     uint64_t used_count = 0;
     bool is_moving = (load_relaxed(&stripe->reused_at_ns) & STRIPE_MOVED) != 0;
     for (uint64_t at = first; at < first + table->stripe_lines; at++) {
-        struct line *line = &table->lines[at];
+        struct table_line *line = &table->lines[at];
         if (!is_moving) {
             moving_unmark(line);
         }

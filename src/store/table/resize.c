@@ -2,46 +2,37 @@
  *
  * A file of another size for the same buckets.
  *
- *   1  lock `moving` in the header: one at a time, and robust
- *   2  make another file beside this one, with all its space, on the disk; same seed, owner and rights
- *   3  phase = FILE_MOVING
- *   4  carry the buckets, stripe by stripe, marking them here (moving.c); then the events of windows, which
- *      nobody can reach any longer but by a bucket
- *   5  phase = FILE_MOVED                 this is the step that counts
- *   6  rename() the other file over this one
- *   7  unlock; write it all to the disk
+ *   1  flock() this file: one at a time
+ *   2  make another file beside it, with all its space, on the disk; same seed, owner and rights
+ *   3  lock the room of those who wait (struct line_mover), then `moving` in the header: both robust
+ *   4  phase = FILE_MOVING
+ *   5  carry the buckets, stripe by stripe, marking them here (moving.c); then the events of windows, which
+ *      nobody can reach any longer but by a bucket; then those who stand in line
+ *   6  phase = FILE_MOVED                 this is the step that counts
+ *   7  rename() the other file over this one
+ *   8  unlock; write it all to the disk
  *
- * Whoever comes upon a bucket that has moved waits for `moving` and looks at the phase (table_follow):
+ * What everybody else does about it is in following.c. A death before step 6 undoes everything, and one after
+ * it undoes nothing. What may be missing then is the name: whoever opens this file finds the phase and the
+ * successor's other name, and does step 7 (opening_lead_on()).
  *
- *   FILE_MOVED             all buckets are in the other file: open it, and go on there
- *   otherwise              the mover is dead, or gave up. Nobody has used the other file. It is removed, and
- *                          the marks are taken back: those of the stripe in question at once, those of
- *                          the others by whoever comes upon them
- *
- * So a death before step 5 undoes everything, and one after it undoes nothing. What may be missing then
- * is the name: whoever opens this file finds the phase and the successor's other name, and does
- * step 6 (lead_on() in file.c).
+ * From step 3 on nobody joins a line, leaves it or is served; so whoever was there before stands in the other
+ * file, and whoever comes afterwards joins behind, there. The order of locks is that of everybody who is in
+ * the room: first its own, then `moving`, then those of stripes.
  *
  * The shared time of the file is copied last, so that time goes on exactly; flock() keeps those away
  * meanwhile who would make it go on after the machine's clock was set back.
  *
- * An open table gets to the new one through `next`; threads that are still inside the old mapping find
- * marks there, so it stays until the table is closed.
- *
- *  Shared word    Written by                            Order    Pairs with
- *  table next     whoever opened the successor first    full     load in table_follow()
- *  table current  the same                              full     table_current()
- *
- * Price: whoever asks for a bucket that is marked waits until step 7, and the disk holds both files until
- * the last process has gone that had the old one open. After a loss of power in the seconds between the
- * steps 6 and 7 the file may lack what had not been written yet: at most one capacity for each key. */
+ * Price: whoever asks for a bucket that is marked waits until step 8, and so does everybody who waits in line;
+ * and the disk holds both files until the last process has gone that had the old one open. After a loss of
+ * power in the seconds between the steps 7 and 8 the file may lack what had not been written yet: at most one
+ * capacity for each key. */
 #include "store/table/resize.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -62,74 +53,12 @@ enum {
     LOAD_MAX_PERCENT = 80 // see README.md
 };
 
-/* ---- for everybody ---- */
-
 static struct file_header *header_of(const struct table *table)
 {
     return table->mapping.at;
 }
 
-/* For the next holder of `moving`, after a mover that has died or given up. */
-static void stay(struct file_header *header, const char *path)
-{
-    char real[STORE_PATH_MAX];
-    char successor[FILE_NAME_MAX];
-    if (file_phase(header) == FILE_MOVING) {
-        if (file_real_path(real, path)) {
-            file_successor_path(successor, real);
-            (void)unlink(successor);
-        }
-        store_release(&header->phase, FILE_STAYS);
-    }
-}
-
-/* Opens the file that counts now. Threads may do so at once: one of them is the first. */
-static struct table *open_next(struct table *table)
-{
-    struct table *root = table->root;
-    struct opening opening;
-    struct weir_error error;
-    struct table *next = NULL;
-    bool is_open = opening_run(&opening, &root->origin->config, &error) == WEIR_OK;
-    store_relaxed(&root->is_lost, !is_open); // relaxed: for status()
-    if (is_open) {
-        struct table *opened = opening_take_table(&opening);
-        opened->root = root;
-        next = opened;
-        if (!cas_pointer(&table->next, NULL, opened)) {
-            mapping_close(&opened->mapping);
-            free(opened);
-            next = load_pointer(&table->next);
-        }
-    }
-    opening_drop(&opening);
-    return next;
-}
-
-struct table *table_follow(struct table *table, uint64_t hash)
-{
-    struct file_header *header = header_of(table);
-    struct table *next = load_pointer(&table->next);
-    if (next == NULL) {
-        (void)mutex_lock(&header->moving); // what its holder left, the phase says
-        bool has_moved = file_phase(header) == FILE_MOVED;
-        if (!has_moved) {
-            stay(header, table->root->origin->path);
-            moving_take_back(table, table_stripe_of(table, hash));
-        }
-        mutex_unlock(&header->moving);
-        next = has_moved ? open_next(table) : table;
-    }
-    if (next != NULL && next != table) {
-        (void)cas_pointer(&table->root->current, table, next); // if it fails, another was faster
-    }
-    return next;
-}
-
-/* ---- for the mover ---- */
-
-/* One attempt.
- *   hold_from_ns  when the first bucket was marked */
+/* One attempt. */
 struct attempt {
     const struct resize_config *config;
     struct resize_report *report;
@@ -140,7 +69,6 @@ struct attempt {
     struct stat status;      // of the old file
     char real_path[STORE_PATH_MAX];
     char made_path[FILE_NAME_MAX];
-    uint64_t hold_from_ns;
 };
 
 __attribute__((format(printf, 3, 4))) static enum weir_status
@@ -256,13 +184,7 @@ static enum weir_status move_all(struct attempt *attempt, uint64_t now_ns)
     struct moving moving = {
         .from = from, .into = attempt->into.table, .now_ns = now_ns, .since_ns = now_ns};
     for (uint64_t i = 0; i < from->stripe_count; i++) {
-        bool done = moving_carry(&moving, &from->stripes[i]);
-        if (moving.waits) {
-            return stop(
-                attempt, WEIR_E_FILE,
-                "is where somebody stands in line now, and keeps its size until nobody does");
-        }
-        if (!done) {
+        if (!moving_carry(&moving, &from->stripes[i])) {
             return stop(attempt, WEIR_E_RANGE, "holds more buckets than fit into %" PRIu64 " bytes",
                         attempt->config->bytes);
         }
@@ -279,6 +201,16 @@ static enum weir_status move_all(struct attempt *attempt, uint64_t now_ns)
     attempt->report->carried_count = moving.carried_count;
     attempt->report->left_count = moving.left_count;
     return WEIR_OK;
+}
+
+static void copy_first_size(const struct attempt *attempt)
+{
+    const struct file_header *from = header_of(attempt->from.table);
+    struct file_header *into = header_of(attempt->into.table);
+    uint64_t events_bytes = from->stamp.regions[FILE_REGION_EVENTS].bytes;
+    bool is_first = from->first_bytes == 0;
+    into->first_bytes = is_first ? from->stamp.table_bytes : from->first_bytes;
+    into->first_events_bytes = is_first ? events_bytes : from->first_events_bytes;
 }
 
 static void copy_time(const struct attempt *attempt)
@@ -307,35 +239,74 @@ static enum weir_status check_room(const struct attempt *attempt, uint64_t now_n
     return WEIR_OK;
 }
 
-/* Steps 2 to 6, under `moving`. */
-static enum weir_status replace(struct attempt *attempt)
+static uint64_t now_of(const struct attempt *attempt)
 {
-    struct table *from = attempt->from.table;
-    struct file_header *header = header_of(from);
-    bool by_caller = attempt->config->is_caller_clock;
-    uint64_t now_ns = by_caller ? attempt->config->now_ns : store_clock_now_ns(&from->clock);
-    enum weir_status status = look_at_name(attempt);
-    status = status == WEIR_OK ? check_room(attempt, now_ns) : status;
-    status = status == WEIR_OK ? make_successor(attempt) : status;
-    if (status != WEIR_OK) {
-        return status;
-    }
-    attempt->hold_from_ns = weir_clock_now_ns();
+    return attempt->config->is_caller_clock ? attempt->config->now_ns
+                                            : store_clock_now_ns(&attempt->from.table->clock);
+}
+
+/* Steps 4 to 7, under all locks. */
+static enum weir_status move(struct attempt *attempt)
+{
+    struct file_header *header = header_of(attempt->from.table);
+    struct line_mover *lines = attempt->config->lines;
     store_release(&header->phase, FILE_MOVING);
-    status = move_all(attempt, now_ns);
+    enum weir_status status = move_all(attempt, now_of(attempt));
     if (status == WEIR_OK && !is_still_named(attempt)) {
         status = stop(attempt, WEIR_E_FILE, "has been moved or replaced meanwhile");
     }
     if (status != WEIR_OK) {
         return status;
     }
+    attempt->report->waiting_count = lines->carry(lines, now_of(attempt));
     copy_time(attempt);
+    copy_first_size(attempt);
     store_release(&header->phase, FILE_MOVED);
     (void)rename(attempt->made_path, attempt->real_path); // else whoever opens it tries that again
     return WEIR_OK;
 }
 
-/* Step 7. The name, too. */
+/* Steps 3 to 7. */
+static enum weir_status move_locked(struct attempt *attempt)
+{
+    struct file_header *header = header_of(attempt->from.table);
+    struct line_mover *lines = attempt->config->lines;
+    uint64_t hold_from_ns = weir_clock_now_ns();
+    enum line_mover_result result = lines->enter(lines, &attempt->from.table->store,
+                                                 &attempt->into.table->store, now_of(attempt));
+    if (result == LINES_DO_NOT_FIT) {
+        return stop(attempt, WEIR_E_RANGE,
+                    "is where more stand in line than have a place in %" PRIu64 " bytes",
+                    attempt->config->bytes);
+    }
+    if (result == LINES_NO_MEMORY) {
+        return stop(attempt, WEIR_E_NO_MEMORY, "finds no memory for those who wait");
+    }
+    (void)mutex_lock(&header->moving);
+    enum weir_status status = move(attempt);
+    if (status != WEIR_OK) {
+        file_stay(header, attempt->config->path);
+    }
+    mutex_unlock(&header->moving);
+    lines->leave(lines, now_of(attempt));
+    attempt->report->held_ns = weir_clock_now_ns() - hold_from_ns;
+    return status;
+}
+
+/* Steps 2 to 7. */
+static enum weir_status replace(struct attempt *attempt)
+{
+    enum weir_status status = look_at_name(attempt);
+    status = status == WEIR_OK ? check_room(attempt, now_of(attempt)) : status;
+    status = status == WEIR_OK ? make_successor(attempt) : status;
+    status = status == WEIR_OK ? move_locked(attempt) : status;
+    if (status != WEIR_OK && attempt->into.fd >= 0) {
+        (void)unlink(attempt->made_path);
+    }
+    return status;
+}
+
+/* The rest of step 8. The name, too. */
 static enum weir_status write_to_disk(struct attempt *attempt)
 {
     enum weir_status status = watch(attempt, RESIZE_WRITING, 0, 1);
@@ -372,37 +343,39 @@ static uint64_t choose_events_bytes(const struct attempt *attempt)
     return bytes - bytes % CHUNK_BYTES;
 }
 
-/* Steps 1 to 7 with the file that has this name now. *again: another one was faster. */
+/* What a mover left that has died. False: its last step was that all have moved. */
+static bool clear_up(const struct attempt *attempt)
+{
+    struct file_header *header = header_of(attempt->from.table);
+    (void)mutex_lock(&header->moving);
+    bool stays = file_phase(header) != FILE_MOVED;
+    if (stays) {
+        file_stay(header, attempt->config->path);
+    }
+    mutex_unlock(&header->moving);
+    return stays;
+}
+
+/* All steps, with the file that has this name now. *again: another one was faster. */
 static enum weir_status resize_once(struct attempt *attempt, bool *again)
 {
-    struct table *from = attempt->from.table;
-    struct file_header *header = header_of(from);
+    struct resize_report *report = attempt->report;
+    const struct file_stamp *stamp = &header_of(attempt->from.table)->stamp;
     *again = false;
-    attempt->report->from_bytes = header->stamp.table_bytes;
-    attempt->report->from_events_bytes = header->stamp.regions[FILE_REGION_EVENTS].bytes;
-    attempt->report->events_bytes = choose_events_bytes(attempt);
-    if (attempt->report->from_bytes == attempt->config->bytes
-        && attempt->report->from_events_bytes == attempt->report->events_bytes) {
+    report->from_bytes = stamp->table_bytes;
+    report->from_events_bytes = stamp->regions[FILE_REGION_EVENTS].bytes;
+    report->events_bytes = choose_events_bytes(attempt);
+    if (report->from_bytes == attempt->config->bytes
+        && report->from_events_bytes == report->events_bytes) {
         return WEIR_OK;
     }
-    (void)mutex_lock(&header->moving);
-    if (file_phase(header) == FILE_MOVED) {
-        mutex_unlock(&header->moving);
+    while (flock(attempt->from.fd, LOCK_EX) != 0 && errno == EINTR) {
+    } // until it is closed
+    if (!clear_up(attempt)) {
         *again = true;
         return WEIR_OK;
     }
-    stay(header, attempt->config->path);
-    while (flock(attempt->from.fd, LOCK_EX) != 0 && errno == EINTR) {
-    } // until it is closed
     enum weir_status status = replace(attempt);
-    if (status != WEIR_OK && attempt->into.fd >= 0) {
-        (void)unlink(attempt->made_path);
-    }
-    stay(header, attempt->config->path);
-    mutex_unlock(&header->moving);
-    if (attempt->hold_from_ns != 0) {
-        attempt->report->held_ns = weir_clock_now_ns() - attempt->hold_from_ns;
-    }
     return status == WEIR_OK ? write_to_disk(attempt) : status;
 }
 
@@ -418,6 +391,7 @@ enum weir_status resize_file(const struct resize_config *config, struct resize_r
             .config = config, .report = report, .error = error, .into = {.fd = -1}};
         *report = (struct resize_report){0};
         status = opening_run(&attempt.from, &file, error);
+        status = status == WEIR_OK ? opening_keep_origin(&attempt.from) : status;
         status = status == WEIR_OK ? resize_once(&attempt, &again) : status;
         again = again && status == WEIR_OK;
         opening_drop(&attempt.into);

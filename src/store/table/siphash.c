@@ -4,9 +4,10 @@
  * carries the bytes that are left and the length.
  *
  * A single short message leaves most of a processor idle: each round waits for the one before. So
- * siphash13_many() runs LANES messages side by side, one per lane of a vector. The vector code is
- * written once, in GNU C vectors (an extension: there is no portable way to say this), and compiled
- * for each instruction set. Lanes whose message is over keep their state while longer ones go on.
+ * siphash13_many() runs LANES messages side by side, one per lane of a vector, in GNU C vectors (an
+ * extension: there is no portable way to say this). Lanes whose message is over keep their state while
+ * longer ones go on. That needs the registers of AVX-512: of AVX2 there are too few and too small ones,
+ * so that a message would take twice as long there as by itself.
  *
  * One message alone is a matter of few instructions rather than of little time: the processor hashes
  * the next key while it waits for the line of the one before, if it sees that far ahead. */
@@ -163,7 +164,7 @@ uint64_t siphash13(const uint64_t key[2], const void *bytes, size_t length)
 }
 
 enum {
-    LANES = 8,            // of 64 bits: one AVX-512 register, or two of AVX2
+    LANES = 8,            // of 64 bits: one AVX-512 register
     LANE_BLOCKS_MAX = 17, // messages of up to 128 bytes share registers; longer ones go alone
     LANE_BYTES_MAX = 8 * (LANE_BLOCKS_MAX - 1),
 };
@@ -295,15 +296,8 @@ ALWAYS_INLINE void hash_lanes(const struct siphash_input *inputs, uint64_t hashe
     }
 }
 
-/* The same code for each instruction set. */
 __attribute__((target("avx512f"))) static void hash_lanes_avx512(const struct siphash_input *inputs,
                                                                  uint64_t hashes[LANES])
-{
-    hash_lanes(inputs, hashes);
-}
-
-__attribute__((target("avx2"))) static void hash_lanes_avx2(const struct siphash_input *inputs,
-                                                            uint64_t hashes[LANES])
 {
     hash_lanes(inputs, hashes);
 }
@@ -319,15 +313,12 @@ static bool fit_lanes(const struct siphash_input *inputs)
 
 void siphash13_many(const struct siphash_input *inputs, uint64_t *hashes, size_t count)
 {
-    bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
-    bool has_lanes = has_avx512 || __builtin_cpu_supports("avx2") != 0;
+    bool has_lanes = __builtin_cpu_supports("avx512f") != 0;
     while (has_lanes && count >= LANES) {
-        if (!fit_lanes(inputs)) {
-            siphash13_many_plain(inputs, hashes, LANES);
-        } else if (has_avx512) {
+        if (fit_lanes(inputs)) {
             hash_lanes_avx512(inputs, hashes);
         } else {
-            hash_lanes_avx2(inputs, hashes);
+            siphash13_many_plain(inputs, hashes, LANES);
         }
         inputs += LANES;
         hashes += LANES;

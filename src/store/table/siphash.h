@@ -23,7 +23,7 @@ struct siphash_input {
 };
 
 /* siphash13() of `count` messages, several at a time in the processor's vector registers where it
- * has them (AVX-512, AVX2, chosen at run time). Thread-safe, pure. */
+ * has them (AVX-512, chosen at run time). Thread-safe, pure. */
 void siphash13_many(const struct siphash_input *inputs, uint64_t *hashes, size_t count);
 
 /* The twin without vectors, for tests and for other processors. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The table: buckets by the hash of their key, in bounded memory that threads share, or processes.
- * README.md in this folder says how it works; table.c opens with the contract of its shared words. */
+ * README.md in this folder says how it works; slots.c opens with the contract of its shared words. */
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
@@ -35,7 +35,7 @@ _Static_assert((TABLE_BLOCK_BITS & ~TABLE_LOW_BITS) == 0, "a block lies in its b
 /* One cache line.
  *   displaced        about the keys whose home is this line and that found no room in it; displaced.h
  *   lowered_from_ns  the latest moment from which a refund or reset moved a bucket of this line back */
-struct line {
+struct table_line {
     struct weir_bucket states[TABLE_LINE_SLOTS];
     uint64_t tags[TABLE_LINE_SLOTS]; // a key's whole hash; 0: never used
     uint64_t displaced;
@@ -63,6 +63,7 @@ struct file_origin;
 
 /*   root     the table that was opened, whose store everybody holds; itself, but in one that it led to
  *   current  of the root: the table in which to begin to look
+ *   waits_in  of the root: the table behind which those stand who wait; the keeper of the lines moves it
  *   next     NULL, or the table in which the buckets of this one go on (resize.c)
  *   is_lost  of the root: the buckets have moved to where this process cannot follow
  *   guard    0 in a process that must not use this memory, because it is its parent's
@@ -73,10 +74,11 @@ struct table {
     struct store store;
     struct table *root;
     void *current;
+    struct table *waits_in;
     void *next;
     uint64_t is_lost;
     struct file_origin *origin; // of the root of a file
-    struct line *lines;
+    struct table_line *lines;
     struct stripe *stripes;
     uint64_t stripe_count;
     uint64_t stripe_lines; // a power of two
@@ -141,7 +143,7 @@ void table_open_locks(struct table *table);
 
 /* Uses memory that the caller has zeroed and keeps: `stripe_count` stripes and
  * stripe_count * stripe_lines lines. */
-void table_init(struct table *table, struct line *lines, struct stripe *stripes,
+void table_init(struct table *table, struct table_line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines);
 
 /* Answers one request whose key has this hash (not 0). decide() is this behind hashing and
@@ -157,6 +159,10 @@ bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket);
  * returns the table in which to look again; or NULL, if it cannot be opened (resize.c). Thread-safe. */
 struct table *table_follow(struct table *table, uint64_t hash);
 
+/* As store_ops. */
+bool table_waits_elsewhere(const struct store *store);
+bool table_follow_waiting(struct store *store);
+
 /* Makes a stripe whole whose lock's holder died, or that a crash of the machine may have torn. Under its
  * lock. */
 void table_repair(struct table *table, struct stripe *stripe);
@@ -166,9 +172,5 @@ void table_repair(struct table *table, struct stripe *stripe);
  * Both look at every slot while others use the table: what changes meanwhile is seen or not. */
 uint64_t table_live_count(const struct table *table, uint64_t now_ns);
 uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns);
-
-/* Where a hash lives: the index of its home line, and its owner bits in their place in the word. */
-uint64_t table_home_of(const struct table *table, uint64_t hash);
-uint64_t table_owner_of(uint64_t hash);
 
 #endif

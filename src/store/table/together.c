@@ -24,56 +24,29 @@
  *  Moved       buckets (moving.c) are found where they went, and it all begins again there. While a stripe is
  *              locked nothing moves out of it.
  *
+ *  Windows     can be looked at only while their stripes are locked. So where there is one, all stripes are locked
+ *              and all buckets marked, refused or not, and none of the shorter ways is gone. They have a
+ *              chapter of their own (together_window.c).
+ *
  *  Blocks      a bucket with the flag BUCKET_BLOCKED is judged by its entry too (block.c). Where both are
  *              unchanged, or the stripe is locked, they stood so together; the last is locked as well then.
+ *              A flag without an entry that runs says that somebody is about to block, or that it is
+ *              over: only the lock tells which, and the flag that is over goes with the mark.
  *              Whoever is refused as limited, and would be blocked for it, is held while that is done.
  *
  *  Killed      before the last was swapped: nothing is charged. Later: some are charged and some are not,
  *              and nobody has heard of it. The marks go with the lock: repair.c takes them away.
  *
- *  Linearizable: a take that is allowed takes effect when the last is swapped. Whoever changes one of the
- *  others before or after that instant does so before its mark or after it, and so does whoever reads it.
+ *  Linearizable: a take that is allowed takes effect when the last is swapped, or where all are marked, the
+ *  first. Whoever changes one of the others before or after that instant does so before its mark or after it,
+ *  and so does whoever reads it.
  *  Price of the races: a take that meets a mark makes a system call, perhaps; one whose last bucket is
  *  taken from by others swaps again, as every take does. */
 #include <assert.h>
 
-#include "core/kinds.h"
-#include "store/table/inside.h"
+#include "core/decision.h"
+#include "store/table/run.h"
 #include "sync/atomic.h"
-
-/* One of the buckets that are asked together.
- *   found      where it is; of one that is missing, how it counts
- *   waits      somebody stands in line there, and the keeper of lines has answered
- *   ends_ns    of one with the flag, of its block; 0: there is none
- *   is_marked  by us
- *   is_full    there is no slot for it, and on_full answers
- *   has_moved  to another table, or is on its way there */
-struct member {
-    const struct weir_request *request;
-    struct weir_decision *decision;
-    uint64_t hash, home;
-    struct charge charge;
-    struct found found;
-    struct outcome outcome;
-    uint64_t ends_ns;
-    bool is_found, is_marked, waits, is_full, has_moved;
-};
-
-/*   terms       of each, where whoever keeps the lines asks: then no line is met
- *   held_count  of these members the stripes are locked: the first ones, all of them or all but one */
-struct run {
-    struct table *table;
-    const struct line_terms *terms; // or NULL
-    uint64_t now_ns;
-    size_t count, held_count;
-    struct stripes stripes; // that are locked
-    struct member members[WEIR_TOGETHER_MAX];
-};
-
-static const struct weir_limit *limit_of(const struct member *member)
-{
-    return &member->request->rule->limit;
-}
 
 static const struct line_terms *terms_of(const struct run *run, const struct member *member)
 {
@@ -82,25 +55,40 @@ static const struct line_terms *terms_of(const struct run *run, const struct mem
 
 /* ---- one member ---- */
 
-static bool is_flagged(const struct member *member)
+/* Whether nothing of it can change but by us, if it is marked. */
+static bool is_locked(const struct run *run, const struct member *member)
 {
-    return member->is_found && (member->found.seen.word & BUCKET_BLOCKED) != 0;
+    return (size_t)(member - run->members) < run->held_count;
+}
+
+/* Where it stands, whatever is decided. */
+static struct span moment_of(const struct run *run, const struct member *member)
+{
+    return is_window(member) ? run_window_moment(run, member)
+                             : bucket_moment(member->found.seen, limit_of(member));
+}
+
+/* Whether it has the flag, but no block runs. */
+static bool has_idle_flag(const struct run *run, const struct member *member)
+{
+    return is_flagged(member) && member->ends_ns <= run->now_ns;
 }
 
 /* What its own limit says; and its block, if one runs. */
 static void judge(struct run *run, struct member *member)
 {
     const struct weir_limit *limit = limit_of(member);
-    member->outcome = kind_take(member->found.seen, limit, &member->charge, run->now_ns);
+    member->outcome = is_window(member)
+                          ? run_judge_window(run, member)
+                          : kind_take(member->found.seen, limit, &member->charge, run->now_ns);
     if (run->terms != NULL
         && outcome_is_too_late(member->request, &member->charge, member->outcome,
                                terms_of(run, member)->patience_ns, run->now_ns)) {
-        member->outcome = (struct outcome){WEIR_LIMITED, bucket_moment(member->found.seen, limit)};
+        member->outcome = (struct outcome){WEIR_LIMITED, moment_of(run, member)};
     }
     member->ends_ns = is_flagged(member) ? table_block_ends_ns(run->table, member->hash) : 0;
     if (member->ends_ns > run->now_ns && !member->charge.never && member->charge.cost_micro != 0) {
-        struct span moment = bucket_moment(member->found.seen, limit);
-        member->outcome = (struct outcome){WEIR_BLOCKED, moment};
+        member->outcome = (struct outcome){WEIR_BLOCKED, moment_of(run, member)};
     }
     if (member->is_full && limit->on_full == WEIR_ON_FULL_REFUSE
         && member->outcome.verdict == WEIR_ALLOWED) {
@@ -108,8 +96,8 @@ static void judge(struct run *run, struct member *member)
     }
 }
 
-/* Looks where it is, and how it stands; a missing one counts as empty since the latest reuse. */
-static void look_at(struct run *run, struct member *member)
+/* Looks where it is; a missing one counts as empty since the latest reuse. */
+static void find(struct run *run, struct member *member)
 {
     member->is_found = table_find(run->table, member->hash, member->home, &member->found);
     if (!member->is_found) {
@@ -118,14 +106,18 @@ static void look_at(struct run *run, struct member *member)
     }
     member->has_moved = member->is_found ? (member->found.seen.word & BUCKET_MOVED) != 0
                                          : (member->found.seen.empty_at_ns & STRIPE_MOVED) != 0;
-    if (!member->has_moved) {
-        judge(run, member);
-    }
 }
 
-static bool meets_mark(const struct member *member)
+/* Looks where it is and how it stands, which of a window can only be said under its stripe's lock. */
+static void look_at(struct run *run, struct member *member)
 {
-    return member->is_found && (member->found.seen.word & BUCKET_MARKED) != 0;
+    bool reads_log = is_window(member) && is_locked(run, member);
+    do {
+        find(run, member);
+    } while (reads_log && !member->has_moved && !run_read_log(run, member));
+    if (!member->has_moved && (reads_log || !is_window(member))) {
+        judge(run, member);
+    }
 }
 
 /* True if somebody stands in line for it of whom the keeper has not been asked yet. */
@@ -134,19 +126,6 @@ static bool meets_line(const struct run *run, const struct member *member)
     return member->is_found && (member->found.seen.word & BUCKET_LINE) != 0 && !member->waits
            && run->terms == NULL && run->table->root->store.keeper != NULL
            && table_heeds_line(member->request, &member->charge);
-}
-
-/* Whether it lets the others pass. */
-static bool agrees(const struct member *member)
-{
-    return member->request->shadow || (!member->waits && member->outcome.verdict == WEIR_ALLOWED);
-}
-
-/* Whether it is to be charged where all agree. */
-static bool is_charged(const struct member *member)
-{
-    return member->request->operation == WEIR_TAKE && !member->waits && !member->is_full
-           && member->outcome.verdict == WEIR_ALLOWED && member->charge.cost_micro != 0;
 }
 
 static bool all_agree(const struct run *run)
@@ -161,7 +140,9 @@ static bool all_agree(const struct run *run)
 /* The state of a member that is charged. */
 static struct weir_bucket charged(const struct run *run, const struct member *member)
 {
-    struct weir_bucket next = bucket_with_moment(member->found.seen, member->outcome.moment);
+    struct weir_bucket next = is_window(member)
+                                  ? run->windows[member - run->members].next
+                                  : bucket_with_moment(member->found.seen, member->outcome.moment);
     return run->terms != NULL ? bucket_with_line(next, terms_of(run, member)->stays_if_allowed)
                               : next;
 }
@@ -239,7 +220,7 @@ static bool is_snapshot(const struct run *run)
     for (size_t i = 0; i < run->count; i++) {
         const struct member *member = &run->members[i];
         bool is_last = i + 1 == run->count;
-        if (meets_mark(member)
+        if (meets_mark(member) || has_idle_flag(run, member)
             || ((!is_last || is_flagged(member)) && !is_unchanged(run, member))) {
             return false;
         }
@@ -265,13 +246,10 @@ static bool look_at_all(struct run *run)
         struct member *member = &run->members[i];
         look_at(run, member);
         if (member->has_moved) {
-            if (!follow(run, member->hash)
-                || (run->terms != NULL && !table_knows_lines(run->table))) {
+            if (!follow(run, member->hash)) {
                 return false;
             }
             i = 0;
-        } else if (meets_line(run, member) && !table_knows_lines(run->table)) {
-            return false;
         } else if (meets_line(run, member)) {
             struct line_keeper *keeper = run->table->root->store.keeper;
             member->waits =
@@ -298,8 +276,8 @@ static void lock(struct run *run, size_t held_count)
 /* Makes it stand still: marks it, or finds that it has no slot, and nobody else can give it one. */
 static void hold(struct run *run, struct member *member)
 {
-    if (!member->is_found || meets_mark(member) || is_flagged(member)) { // without the lock
-        look_at(run, member);
+    if (!member->is_found || meets_mark(member) || is_flagged(member) || is_window(member)) {
+        look_at(run, member); // now under the lock
     }
     while (member->is_found && !member->has_moved && !meets_line(run, member)) {
         struct weir_bucket marked = member->found.seen;
@@ -313,23 +291,41 @@ static void hold(struct run *run, struct member *member)
     }
 }
 
+/* Writes the state that takes the mark away. Whoever else comes here waits. */
+static void write_over_mark(const struct member *member, struct weir_bucket next)
+{
+    struct found marked = member->found;
+    marked.seen.word |= BUCKET_MARKED;
+    if (next.empty_at_ns >= marked.seen.empty_at_ns) {
+        store_bucket(marked.state, marked.seen, next);
+    } else { // a window whose time is less than a period old
+        bool done = table_commit(&marked, next);
+        assert(done);
+        (void)done;
+    }
+}
+
 /* Lets it go on, from where it stood or with the charge, or locked out. */
-static void release(const struct run *run, struct member *member, bool is_charging, bool locks)
+static void release(struct run *run, struct member *member, bool is_charging, bool locks)
 {
     if (member->is_marked) {
-        struct weir_bucket marked = member->found.seen;
-        struct weir_bucket next = is_charging && is_charged(member) ? charged(run, member) : marked;
+        bool charges = is_charging && is_charged(member);
+        struct weir_bucket next = charges ? charged(run, member) : member->found.seen;
         bool blocks = locks && locks_out(run, member)
                       && table_make_block(run->table, member->hash, run->now_ns);
+        if (has_idle_flag(run, member)) {
+            table_end_block(run->table, member->hash, run->now_ns);
+            next.word &= ~BUCKET_BLOCKED;
+        }
         next.word |= blocks ? BUCKET_BLOCKED : 0;
-        marked.word |= BUCKET_MARKED;
-        bool done = cas_bucket(member->found.state, marked, next);
-        assert(done); // whoever else comes here waits
-        (void)done;
+        write_over_mark(member, next);
+        if (charges && is_window(member)) {
+            run_drop_events(run, member);
+        }
         if (blocks) {
             uint64_t ends_ns =
                 kind_block_ends_ns(limit_of(member), member->outcome.moment, run->now_ns);
-            (void)table_raise_block(run->table, member->hash, ends_ns);
+            member->ends_ns = table_raise_block(run->table, member->hash, ends_ns);
         }
         member->is_marked = false;
     }
@@ -360,9 +356,34 @@ static void make_slots(struct run *run)
     }
 }
 
+/* Writes the events of the windows that are charged. Where there is no room, on_full answers, if none can be
+ * made; otherwise false. */
+static bool write_events(struct run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        struct member *member = &run->members[i];
+        if (!is_window(member) || !is_charged(member) || run_write_event(run, member)) {
+            continue;
+        }
+        if (!run->is_short) {
+            run_give_back(run);
+            return false;
+        }
+        event_pool_count_full(&run->table->events);
+        member->is_full = true;
+        judge(run, member);
+        if (!agrees(member)) {
+            run_give_back(run);
+            return true;
+        }
+    }
+    return true;
+}
+
 enum result {
     DECIDED,
     NEEDS_ALL,  // locks: the last cannot be decided upon without
+    NEEDS_ROOM, // for the events of windows
     MEETS_LINE, // of somebody who has to be asked first
     HAS_MOVED,  // to another table
 };
@@ -404,6 +425,8 @@ static enum result decide_held(struct run *run)
         struct member *member = &run->members[i];
         if (!member->waits) {
             hold(run, member);
+        } else if (is_window(member)) {
+            look_at(run, member);
         }
         if (member->has_moved) {
             return HAS_MOVED;
@@ -418,7 +441,7 @@ static enum result decide_held(struct run *run)
     if (has_to_charge(run)) {
         make_slots(run);
     }
-    return DECIDED;
+    return !has_to_charge(run) || write_events(run) ? DECIDED : NEEDS_ROOM;
 }
 
 static enum result decide_locked(struct run *run, size_t held_count)
@@ -431,6 +454,7 @@ static enum result decide_locked(struct run *run, size_t held_count)
         release(run, &run->members[i], is_charging, locks);
     }
     stripes_unlock(&run->stripes);
+    run->held_count = 0;
     return result;
 }
 
@@ -460,10 +484,10 @@ static void answer(struct run *run)
         struct member *member = &run->members[i];
         const struct weir_limit *limit = limit_of(member);
         struct outcome outcome = member->outcome;
-        struct weir_bucket seen = member->found.seen;
+        struct span moment = moment_of(run, member);
         if (member->request->operation == WEIR_CAN_TAKE && member->request->detail != NULL) {
             *member->request->detail =
-                (struct weir_detail){.existed = kind_is_live(seen, limit, run->now_ns)};
+                (struct weir_detail){.existed = kind_empty_at_ns(limit, moment) > run->now_ns};
         }
         if (member->waits) {
             continue; // the keeper has answered
@@ -471,14 +495,17 @@ static void answer(struct run *run)
         if (outcome.verdict == WEIR_FAILED) {
             bucket_answer_failed(member->decision, limit);
         } else if (outcome.verdict == WEIR_ALLOWED && !agree) {
-            outcome.moment = bucket_moment(seen, limit); // it would have been
+            outcome.moment = moment; // it would have been another
             kind_answer(member->decision, limit, outcome, run->now_ns);
         } else {
             kind_answer_take(member->decision, limit, &member->charge, outcome, run->now_ns);
         }
-        if (outcome.verdict == WEIR_BLOCKED) {
+        if (outcome.verdict == WEIR_LIMITED && is_window(member)) {
+            member->decision->retry_after_ns = (int64_t)(run->windows[i].fits_at_ns - run->now_ns);
+        } else if (outcome.verdict == WEIR_BLOCKED) {
             member->decision->retry_after_ns = (int64_t)(member->ends_ns - run->now_ns);
         }
+        decision_lock_out(member->decision, member->ends_ns, run->now_ns);
     }
 }
 
@@ -490,6 +517,8 @@ static void start(struct run *run, struct table *table, const struct weir_reques
     run->terms = NULL;
     run->now_ns = now_ns;
     run->count = count;
+    run->held_count = 0;
+    run->is_short = false;
     for (size_t i = 0; i < count; i++) {
         struct member *member = &run->members[i]; // looking at it fills in the rest
         member->request = &requests[i];
@@ -500,20 +529,30 @@ static void start(struct run *run, struct table *table, const struct weir_reques
     }
 }
 
+static bool has_window(const struct run *run)
+{
+    bool has = false;
+    for (size_t i = 0; i < run->count; i++) {
+        has = has || is_window(&run->members[i]);
+    }
+    return has;
+}
+
 /* False: the buckets are out of reach. */
 static bool decide(struct run *run)
 {
     if (!look_at_all(run)) {
         return false;
     }
-    bool locks = has_to_lock_out(run);
-    if (!has_to_charge(run) && !locks && is_snapshot(run)) {
+    bool needs_all = has_window(run) || has_to_lock_out(run);
+    if (!needs_all && !has_to_charge(run) && is_snapshot(run)) {
         return true;
     }
-    size_t held_count = locks ? run->count : run->count - 1;
+    size_t held_count = needs_all ? run->count : run->count - 1;
     enum result result;
     while ((result = decide_locked(run, held_count)) != DECIDED) {
         held_count = result == NEEDS_ALL ? run->count : held_count;
+        run->is_short = run->is_short || (result == NEEDS_ROOM && !run_find_chunks(run));
         if (result != NEEDS_ALL && !look_at_all(run)) {
             return false;
         }
@@ -548,7 +587,7 @@ bool table_decide_together_in_line(struct store *store, const struct weir_reques
     struct run run;
     start(&run, table_current(store), requests, ids, count, now_ns);
     run.terms = terms;
-    if (!table_knows_lines(run.table) || !decide(&run)) {
+    if (!decide(&run)) {
         for (size_t i = 0; i < count; i++) {
             outcomes[i] = (struct outcome){WEIR_FAILED, {now_ns, 0}};
         }
@@ -559,10 +598,10 @@ bool table_decide_together_in_line(struct store *store, const struct weir_reques
     for (size_t i = 0; i < count; i++) {
         const struct member *member = &run.members[i];
         outcomes[i] = member->outcome;
-        if (member->is_full) {
+        if (member->is_full && !member->is_found) {
             outcomes[i].moment = (struct span){now_ns, 0};
-        } else if (!charges && member->outcome.verdict == WEIR_ALLOWED) {
-            outcomes[i].moment = bucket_moment(member->found.seen, limit_of(member));
+        } else if (member->is_full || (!charges && member->outcome.verdict == WEIR_ALLOWED)) {
+            outcomes[i].moment = moment_of(&run, member);
         }
     }
     return agree;

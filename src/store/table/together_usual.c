@@ -47,10 +47,8 @@ static bool charge_all(const struct found *found, const struct usual *usual, siz
     }
     bool done = marked == last && cas_bucket(found[last].state, found[last].seen, usual[last].next);
     for (size_t i = 0; i < marked; i++) {
-        bool released = cas_bucket(found[i].state, with_mark(found[i].seen),
-                                   done ? usual[i].next : found[i].seen);
-        assert(released); // whoever else comes here waits
-        (void)released;
+        store_bucket(found[i].state, with_mark(found[i].seen), // whoever else comes here waits
+                     done ? usual[i].next : found[i].seen);
     }
     return done;
 }

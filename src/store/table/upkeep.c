@@ -12,7 +12,7 @@ static bool is_live(struct weir_bucket bucket, uint64_t now_ns)
 }
 
 /* A slot's tag and state; no tag if it is nobody's now. */
-static uint64_t look_into(const struct line *line, int slot, struct weir_bucket *state)
+static uint64_t look_into(const struct table_line *line, int slot, struct weir_bucket *state)
 {
     uint64_t tag = load_relaxed(&line->tags[slot]);
     *state = load_bucket(&line->states[slot]);
@@ -23,7 +23,7 @@ uint64_t table_live_count(const struct table *table, uint64_t now_ns)
 {
     uint64_t live_count = 0;
     for (uint64_t i = 0; i < table->stripe_count * table->stripe_lines; i++) {
-        const struct line *line = &table->lines[i];
+        const struct table_line *line = &table->lines[i];
         for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
             struct weir_bucket state;
             bool is_bucket =
@@ -46,7 +46,7 @@ uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint6
 {
     uint64_t live_count = 0;
     for (uint64_t i = 0; i < table->stripe_count * table->stripe_lines; i++) {
-        const struct line *line = &table->lines[i];
+        const struct table_line *line = &table->lines[i];
         for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
             struct weir_bucket state;
             struct weir_detail detail = {.existed = false};

@@ -61,16 +61,10 @@ static const struct weir_limit *limit_of(const struct turn *turn)
 
 static void judge_take(struct turn *turn)
 {
-    const struct weir_limit *limit = limit_of(turn);
-    const struct window_view *view = &turn->view;
-    uint64_t cost = turn->charge.cost_micro / WEIR_UNIT;
-    enum weir_verdict verdict = window_verdict(limit, &turn->charge, view->level);
-    turn->outcome = window_outcome(verdict, view->empty_at_ns, view->level);
-    if (verdict == WEIR_LIMITED) {
-        turn->fits_at_ns = window_log_fits_at(&turn->log, limit, view, cost);
-    } else if (verdict == WEIR_ALLOWED && cost > 0) {
-        turn->outcome = window_outcome(verdict, view->now_ns + limit->full_ns, view->level + cost);
-        turn->added = turn->request->operation == WEIR_TAKE ? cost : 0;
+    turn->outcome =
+        window_log_take(&turn->log, limit_of(turn), &turn->view, &turn->charge, &turn->fits_at_ns);
+    if (turn->outcome.verdict == WEIR_ALLOWED && turn->request->operation == WEIR_TAKE) {
+        turn->added = turn->charge.cost_micro / WEIR_UNIT;
     }
 }
 
@@ -113,7 +107,8 @@ static void judge(struct turn *turn)
         turn->detail.empty_at_ns = view->empty_at_ns;
         break;
     case WEIR_RESET:
-        turn->clears = view->level > 0;
+        turn->clears =
+            view->level > 0 || turn->log.newest != NULL; // under a longer period it counts again
         turn->outcome = window_outcome(WEIR_ALLOWED, 0, 0);
         break;
     case WEIR_BLOCK: // block.c
@@ -172,15 +167,6 @@ static enum progress forget_damaged(struct turn *turn)
     return LOOK_AGAIN;
 }
 
-/* Whether the events that the log still holds could count again, for the limit's period is longer now: then
- * it has to begin anew. */
-static bool is_worn_out(const struct turn *turn)
-{
-    const struct window_log *log = &turn->log;
-    return log->newest != NULL && turn->view.level == 0
-           && log->since_ns + limit_of(turn)->full_ns > turn->view.now_ns;
-}
-
 /* Takes the log from a window in which nothing counts. */
 static enum progress clear(struct turn *turn, uint64_t since_ns)
 {
@@ -213,10 +199,12 @@ static bool begin_block(const struct turn *turn)
            && table_make_block(turn->table, turn->hash, turn->now_ns);
 }
 
-static void end_block(const struct turn *turn)
+/* Who comes back before both are over, the block and what counts, does so in vain. */
+static void end_block(struct turn *turn)
 {
     uint64_t ends_ns = kind_block_ends_ns(limit_of(turn), turn->outcome.moment, turn->now_ns);
-    (void)table_raise_block(turn->table, turn->hash, ends_ns);
+    ends_ns = table_raise_block(turn->table, turn->hash, ends_ns);
+    turn->fits_at_ns = turn->fits_at_ns > ends_ns ? turn->fits_at_ns : ends_ns;
 }
 
 /* Swaps a state in that differs in flags only. */
@@ -250,10 +238,8 @@ static enum progress add(struct turn *turn, bool blocks)
         }
         return LOOK_AGAIN;
     }
-    struct window_log log;
-    if (window_log_open(&log, &turn->table->events, turn->hash, next)) {
-        window_log_drop(&log, limit, turn->view.now_ns);
-    }
+    window_log_added(&turn->log, &turn->view, turn->added, next);
+    window_log_drop(&turn->log, limit, turn->view.now_ns);
     if (blocks) {
         end_block(turn);
     }
@@ -291,7 +277,7 @@ static enum progress decide_locked(struct turn *turn)
         return MEETS_LINE;
     }
     judge(turn);
-    if (turn->clears) { // not to before the latest reuse: table.c
+    if (turn->clears) { // not to before the latest reuse: slots.c
         uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(turn->table, turn->hash));
         return clear(turn, turn->now_ns > reused_at_ns ? turn->now_ns : reused_at_ns);
     }
@@ -301,7 +287,7 @@ static enum progress decide_locked(struct turn *turn)
             table_insert_locked(turn->table, turn->hash, turn->home, 0, turn->view.now_ns);
         return has_slot ? LOOK_AGAIN : NO_SLOT;
     }
-    if (turn->added > 0 && is_worn_out(turn)) {
+    if (turn->added > 0 && window_log_is_worn_out(&turn->log, limit_of(turn), &turn->view)) {
         (void)clear(turn, turn->view.now_ns);
         return LOOK_AGAIN;
     }
@@ -339,15 +325,19 @@ static enum progress decide(struct turn *turn)
     return progress;
 }
 
-static struct turn begin(struct table *table, const struct weir_request *request, uint64_t hash,
-                         const struct line_terms *terms, uint64_t now_ns)
+/* Sets what is read before it is decided, and no more: to clear all of it would take a tenth of a take's time. */
+static void begin(struct turn *turn, struct table *table, const struct weir_request *request,
+                  uint64_t hash, const struct line_terms *terms, uint64_t now_ns)
 {
-    return (struct turn){.table = table,
-                         .request = request,
-                         .terms = terms,
-                         .charge = charge_of(&request->rule->limit, request->cost_micro),
-                         .hash = hash,
-                         .now_ns = now_ns};
+    turn->table = table;
+    turn->request = request;
+    turn->terms = terms;
+    turn->charge = charge_of(&request->rule->limit, request->cost_micro);
+    turn->hash = hash;
+    turn->now_ns = now_ns;
+    turn->view = (struct window_view){.level = 0};
+    turn->outcome = window_outcome(WEIR_FAILED, 0, 0);
+    turn->detail = (struct weir_detail){.existed = false};
 }
 
 /* ---- for the rest of the table ---- */
@@ -368,7 +358,8 @@ static void answer(const struct turn *turn, struct weir_decision *decision)
 void table_decide_window(struct table *table, const struct weir_request *request, uint64_t hash,
                          uint64_t now_ns, struct weir_decision *decision)
 {
-    struct turn turn = begin(table, request, hash, NULL, now_ns);
+    struct turn turn;
+    begin(&turn, table, request, hash, NULL, now_ns);
     struct line_keeper *keeper = table->root->store.keeper;
     enum progress progress;
     while ((progress = decide(&turn)) == MEETS_LINE) {
@@ -386,7 +377,8 @@ struct outcome table_decide_window_in_line(struct table *table, const struct wei
                                            uint64_t hash, const struct line_terms *terms,
                                            uint64_t now_ns)
 {
-    struct turn turn = begin(table, request, hash, terms, now_ns);
+    struct turn turn;
+    begin(&turn, table, request, hash, terms, now_ns);
     if (decide(&turn) != DECIDED) {
         turn.outcome.verdict = WEIR_FAILED;
     }
@@ -397,7 +389,8 @@ struct span table_window_moment(struct table *table, const struct weir_request *
                                 uint64_t hash, uint64_t now_ns)
 {
     const struct weir_request look = {.rule = request->rule, .operation = WEIR_SHOW};
-    struct turn turn = begin(table, &look, hash, NULL, now_ns);
+    struct turn turn;
+    begin(&turn, table, &look, hash, NULL, now_ns);
     (void)decide(&turn);
     return turn.outcome.moment;
 }
@@ -408,7 +401,8 @@ void table_visit_events(struct store *store, const struct weir_limit *limit, uin
     const struct weir_rule rule = {.limit = *limit};
     const struct weir_request request = {.rule = &rule, .operation = WEIR_SHOW};
     const struct line_terms terms = {0, false, false};
-    struct turn turn = begin(table_current(store), &request, id, &terms, now_ns);
+    struct turn turn;
+    begin(&turn, table_current(store), &request, id, &terms, now_ns);
     struct stripe *stripe = table_stripe_of(turn.table, id);
     table_lock_stripe(turn.table, stripe);
     while (!find(&turn)) {

@@ -44,8 +44,8 @@ static struct window_cursor start_of(const struct chunk *chunk)
         .chunk = chunk, .before = chunk->before, .at_ns = chunk->first_ns};
 }
 
-/* Reads the event at the cursor, whether there is one or not. */
-static uint64_t step(struct window_cursor *cursor)
+/* Reads the event at the cursor, whether there is one or not. Inlined: most of a take's time goes by here. */
+static inline __attribute__((always_inline)) uint64_t step(struct window_cursor *cursor)
 {
     uint64_t gap_ns;
     uint64_t cost;
@@ -124,6 +124,29 @@ static const struct chunk *first_chunk(const struct window_log *log, const struc
     return chunk;
 }
 
+/* Goes to the first event of a chunk that has not left, or to the chunk's end, where its costs have come to
+ * `end`. Those that have left were let through `left_ns` or earlier, by a signed number: time may be less than a
+ * period old. False if the chunk is damaged. */
+static bool skip_left(const struct chunk *chunk, uint32_t end, int64_t left_ns,
+                      struct window_cursor *first)
+{
+    struct window_cursor cursor = start_of(chunk);
+    do {
+        *first = cursor;
+        if (cursor.before == end) {
+            return true;
+        }
+        if (cursor.at >= CHUNK_EVENT_BYTES) {
+            return false;
+        }
+        (void)step(&cursor);
+        if (is_less(end, cursor.before)) {
+            return false;
+        }
+    } while ((int64_t)cursor.at_ns <= left_ns);
+    return true;
+}
+
 bool window_log_look(const struct window_log *log, const struct weir_limit *limit, uint64_t now_ns,
                      struct window_view *view)
 {
@@ -136,14 +159,17 @@ bool window_log_look(const struct window_log *log, const struct weir_limit *limi
     if (chunk == NULL) {
         return false;
     }
-    struct window_event event;
-    struct window_cursor cursor = start_of(chunk);
-    do {
-        view->first = cursor;
-        if (!window_log_next(log, &cursor, &event)) {
-            return cursor.before == log->total; // all have left
+    const struct chunk *next = chunk_behind(log, chunk);
+    uint32_t end = before_of(log, next);
+    if (!skip_left(chunk, end, (int64_t)(now_ns - limit->full_ns), &view->first)) {
+        return false;
+    }
+    if (view->first.before == end) {
+        if (next == NULL) {
+            return true; // all have left
         }
-    } while (window_leaves_at(limit, event.at_ns, log->state.empty_at_ns) <= now_ns);
+        view->first = start_of(next);
+    }
     view->level = log->total - view->first.before; // modulo 2^32
     view->empty_at_ns = window_leaves_at(limit, log->since_ns, log->state.empty_at_ns);
     return true;
@@ -161,6 +187,26 @@ uint64_t window_log_fits_at(const struct window_log *log, const struct weir_limi
         fits_at_ns = window_leaves_at(limit, event.at_ns, log->state.empty_at_ns);
     }
     return fits_at_ns;
+}
+
+struct outcome window_log_take(const struct window_log *log, const struct weir_limit *limit,
+                               const struct window_view *view, const struct charge *charge,
+                               uint64_t *fits_at_ns)
+{
+    uint64_t cost = charge->cost_micro / WEIR_UNIT;
+    enum weir_verdict verdict = window_verdict(limit, charge, view->level);
+    if (verdict == WEIR_LIMITED) {
+        *fits_at_ns = window_log_fits_at(log, limit, view, cost);
+    } else if (verdict == WEIR_ALLOWED && cost > 0) {
+        return window_outcome(verdict, view->now_ns + limit->full_ns, view->level + cost);
+    }
+    return window_outcome(verdict, view->empty_at_ns, view->level);
+}
+
+bool window_log_is_worn_out(const struct window_log *log, const struct weir_limit *limit,
+                            const struct window_view *view)
+{
+    return log->newest != NULL && view->level == 0 && log->since_ns + limit->full_ns > view->now_ns;
 }
 
 /* ---- writing ---- */
@@ -222,6 +268,17 @@ bool window_log_add(struct window_log *log, const struct weir_limit *limit,
     *next = state_of(log->state, empty_at_ns, id, bytes);
     *taken_id = id;
     return true;
+}
+
+void window_log_added(struct window_log *log, const struct window_view *view, uint64_t cost,
+                      struct weir_bucket next)
+{
+    log->state = next;
+    log->newest_id = (uint32_t)(next.word & BUCKET_REST_MASK);
+    log->end = (uint32_t)((next.word & BUCKET_REST_MASK) >> END_SHIFT);
+    log->newest = event_pool_chunk(log->pool, log->newest_id);
+    log->since_ns = view->now_ns;
+    log->total += (uint32_t)cost;
 }
 
 void window_log_drop(const struct window_log *log, const struct weir_limit *limit, uint64_t now_ns)

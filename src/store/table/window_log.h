@@ -81,11 +81,25 @@ bool window_log_next(const struct window_log *log, struct window_cursor *cursor,
 uint64_t window_log_fits_at(const struct window_log *log, const struct weir_limit *limit,
                             const struct window_view *view, uint64_t cost);
 
+/* What a take comes to; and when it fits, if it is limited. */
+struct outcome window_log_take(const struct window_log *log, const struct weir_limit *limit,
+                               const struct window_view *view, const struct charge *charge,
+                               uint64_t *fits_at_ns);
+
+/* Whether the events that the log still holds could count again, for the limit's period is longer now: then
+ * it has to begin anew, before the next event. */
+bool window_log_is_worn_out(const struct window_log *log, const struct weir_limit *limit,
+                            const struct window_view *view);
+
 /* Writes an event of now, and says which state is to lead to it: if that is not swapped in, give the chunk
  * `taken_id` back unless it is 0. False: there is no chunk for it. */
 bool window_log_add(struct window_log *log, const struct weir_limit *limit,
                     const struct window_view *view, uint64_t cost, struct weir_bucket *next,
                     uint32_t *taken_id);
+
+/* Goes on to the state that it said, once that is swapped in: nothing has to be read again. */
+void window_log_added(struct window_log *log, const struct window_view *view, uint64_t cost,
+                      struct weir_bucket next);
 
 /* Gives back the chunks whose events have all left at this reading, but for the newest. */
 void window_log_drop(const struct window_log *log, const struct weir_limit *limit, uint64_t now_ns);

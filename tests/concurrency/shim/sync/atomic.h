@@ -6,6 +6,7 @@
 #ifndef WEIR_SYNC_ATOMIC_H
 #define WEIR_SYNC_ATOMIC_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,5 +26,14 @@ void store_relaxed(uint64_t *word, uint64_t value);
 bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next);
 bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected, struct weir_bucket next);
 struct weir_bucket load_bucket(const struct weir_bucket *bucket);
+
+/* As a swap, which notices if somebody has changed what nobody may. */
+static inline void store_bucket(struct weir_bucket *bucket, struct weir_bucket last,
+                                struct weir_bucket next)
+{
+    bool done = cas_bucket(bucket, last, next);
+    assert(done);
+    (void)done;
+}
 
 #endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The attendant: one thread of each process of which somebody waits. It holds the lock that says that the
+ * process is alive, and sleeps until one of its tickets is called, or until a process dies whose tickets
+ * stand before ours. It begins with the first who waits, and ends with the limiter.
+ *
+ * It never takes a turn by the clock: whoever waits keeps his own time (waiter_ops.schedule). */
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "limiter/shared_lines/shared_room.h"
+
+/* How often it looks where the kernel cannot tell it everything: Linux before 5.16, a C library that keeps
+ * its locks to itself, or more processes before ours than it can listen to. */
+#define LOOK_NS UINT64_C(50000000)
+
+static uint64_t attendant_now_ns(const struct shared_lines *shared)
+{
+    return shared->is_caller_clock ? STORE_NOW : lines_now_ns(shared->lines);
+}
+
+/* ---- standing ---- */
+
+/* This thread stands for its process from now on. False if there is no place for it. */
+static bool take_standing(struct shared_lines *shared)
+{
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    bool stands = room_stand(shared, now_ns);
+    room_leave(shared, now_ns);
+    return stands;
+}
+
+/* There may be none any longer, if its room has moved. */
+static void give_up_standing(struct shared_lines *shared)
+{
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    uint32_t place = shared->standing;
+    shared->has_new_watch = false;
+    assert(shared->lines->stats.waiting_count == 0);
+    shared->standing = 0;
+    if (place != 0) {
+        room_free_standing(shared, place);
+    }
+    mutex_unlock(shared->alive);
+    shared->alive = NULL;
+    room_leave(shared, now_ns);
+}
+
+/* ---- listening ---- */
+
+static void bury_those_before(struct shared_lines *shared, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < shared->watch_count; i++) {
+        uint32_t standing = shared->watches[i].standing;
+        if (standing_at(shared, standing)->is_used && !room_is_alive(shared, standing)) {
+            room_bury(shared, standing, now_ns);
+        }
+    }
+}
+
+/* What of a process before ours tells when it is dead. *count: what is listened to. False: it is dead. */
+static bool listen(struct standing *before, struct futex_wait waits[FUTEX_WAITS_MAX], size_t *count)
+{
+    bool is_heard = !before->is_expected && futex_watch(&before->alive.mutex, &waits[*count]);
+    *count += is_heard;
+    return is_heard || before->is_expected || !futex_can_watch();
+}
+
+/* Looks after everything, and says what to sleep on afterwards. False: somebody has died meanwhile. */
+static bool look_around(struct shared_lines *shared, struct futex_wait waits[FUTEX_WAITS_MAX],
+                        size_t *count)
+{
+    bool is_done = true;
+    uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
+    if (shared->standing == 0) { // there is none for it where its room is now
+        room_leave(shared, now_ns);
+        return false;
+    }
+    struct standing *standing = standing_at(shared, shared->standing);
+    bury_those_before(shared, now_ns);
+    room_look_after_calls(shared, now_ns);
+    shared->has_new_watch = false; // we are about to listen to it
+    waits[0] =
+        (struct futex_wait){&standing->calls, __atomic_load_n(&standing->calls, __ATOMIC_RELAXED)};
+    *count = 1;
+    for (uint32_t i = 0; i < shared->watch_count && *count < FUTEX_WAITS_MAX; i++) {
+        is_done &= listen(standing_at(shared, shared->watches[i].standing), waits, count);
+    }
+    room_leave(shared, now_ns);
+    return is_done;
+}
+
+static void *attend(void *context)
+{
+    struct shared_lines *shared = context;
+    struct attendant *attendant = &shared->attendant;
+    lines_lock(shared->lines);
+    attendant->is_running = take_standing(shared);
+    bool stands = attendant->is_running;
+    attendant->has_begun = true;
+    (void)pthread_cond_broadcast(&attendant->changed);
+    while (stands && shared->standing != 0 && !attendant->is_ending) {
+        struct futex_wait waits[FUTEX_WAITS_MAX];
+        size_t count;
+        if (!look_around(shared, waits, &count)) {
+            continue;
+        }
+        bool hears_all = count == shared->watch_count + 1 && !attendant->cannot_wait;
+        lines_unlock(shared->lines);
+        bool could = futex_wait_any(waits, attendant->cannot_wait ? 1 : count,
+                                    hears_all ? UINT64_MAX : LOOK_NS);
+        lines_lock(shared->lines);
+        attendant->cannot_wait |= !could;
+    }
+    if (stands) {
+        give_up_standing(shared);
+    }
+    attendant->is_running = false;
+    lines_unlock(shared->lines);
+    return NULL;
+}
+
+/* ---- the beginning and the end ---- */
+
+/* A thread that no signal of the program comes to, but those that it raises itself: blocked, they would end
+ * the program past its handlers. SIGBUS, if the file is cut short. */
+static bool start_thread(struct shared_lines *shared)
+{
+    static const int OWN[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+    sigset_t others, before;
+    (void)sigfillset(&others);
+    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
+        (void)sigdelset(&others, OWN[i]);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
+    int error = pthread_create(&shared->attendant.thread, NULL, attend, shared);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+/* It has ended, and releases the lock of the lines soon. */
+static void join_thread(struct shared_lines *shared)
+{
+    struct attendant *attendant = &shared->attendant;
+    (void)pthread_join(attendant->thread, NULL);
+    attendant->is_started = attendant->has_begun = false;
+}
+
+bool attendant_begin(struct shared_lines *shared)
+{
+    struct attendant *attendant = &shared->attendant;
+    if (attendant->has_begun && !attendant->is_running) { // it had no standing any longer
+        join_thread(shared);
+    }
+    if (!attendant->is_started) {
+        attendant->is_started = start_thread(shared);
+    }
+    while (attendant->is_started && !attendant->has_begun) {
+        (void)pthread_cond_wait(&attendant->changed, lines_mutex(shared->lines));
+    }
+    if (attendant->is_started && !attendant->is_running) { // there was no place: next time, again
+        join_thread(shared);
+    }
+    return attendant->is_running;
+}
+
+void attendant_call(struct shared_lines *shared)
+{
+    struct standing *standing = standing_at(shared, shared->standing);
+    (void)__atomic_fetch_add(&standing->calls, 1, __ATOMIC_RELAXED);
+    futex_wake(&standing->calls);
+}
+
+void attendant_end(struct shared_lines *shared)
+{
+    struct attendant *attendant = &shared->attendant;
+    lines_lock(shared->lines);
+    if (attendant->is_running) {
+        attendant->is_ending = true;
+        if (shared->standing != 0) { // otherwise it is about to end
+            attendant_call(shared);
+        }
+    }
+    lines_unlock(shared->lines);
+    if (attendant->is_started) {
+        (void)pthread_join(attendant->thread, NULL);
+    }
+}

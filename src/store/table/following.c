@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Going on where the buckets of a file are now, for everybody who had it open when it got another size;
+ * resize.c opens with the steps of that.
+ *
+ * Whoever comes upon a bucket that has moved waits for `moving` and looks at the phase (table_follow):
+ *
+ *   FILE_MOVED             all buckets are in the other file: open it, and go on there
+ *   otherwise              the mover is dead, or gave up. Nobody has used the other file. It is removed, and
+ *                          the marks are taken back: those of the stripe in question at once, those of
+ *                          the others by whoever comes upon them
+ *
+ * Those who wait in line stand in the room behind the buckets, and whoever comes there finds the phase, too.
+ * While the lock of the room is held it does not change. So whoever is in the room of a file that has not
+ * moved finds its buckets in this very file, or in none.
+ *
+ * An open table gets to the new one through `next`; threads that are still inside the old mapping find
+ * marks there, so it stays until the table is closed.
+ *
+ *  Shared word    Written by                            Order    Pairs with
+ *  table next     whoever opened the successor first    full     load in next_of()
+ *  table current  the same                              full     table_current() */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "store/table/file_opening.h"
+#include "store/table/inside.h"
+#include "store/table/moving.h"
+
+enum { PATH_SHOWN = 200 }; // of a path, in a message
+
+/* ---- by their names ---- */
+
+bool file_real_path(char real[STORE_PATH_MAX], const char *path)
+{
+    char *found = realpath(path, NULL);
+    if (found == NULL) {
+        return false;
+    }
+    size_t length = strlen(found);
+    bool fits = length < STORE_PATH_MAX;
+    if (fits) {
+        memcpy(real, found, length + 1);
+    } else {
+        errno = ENAMETOOLONG;
+    }
+    free(found);
+    return fits;
+}
+
+void file_successor_path(char successor[FILE_NAME_MAX], const char *real)
+{
+    (void)snprintf(successor, FILE_NAME_MAX, "%s%s", real, FILE_SUCCESSOR);
+}
+
+enum weir_status opening_lead_on(struct opening *opening)
+{
+    const char *path = opening->config->path;
+    struct file_header *header = opening->mapping.at;
+    char real[STORE_PATH_MAX];
+    char successor[FILE_NAME_MAX] = "";
+    struct stat status;
+    enum weir_status result = WEIR_OK;
+    (void)mutex_lock(&header->moving); // nothing is half done when this ends
+    bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
+    if (!is_renamed && file_real_path(real, path)) {
+        file_successor_path(successor, real);
+    }
+    if (is_renamed || (successor[0] != '\0' && rename(successor, real) == 0)) {
+        (void)snprintf(opening->name, sizeof opening->name, "%s", path);
+    } else if (access(successor, F_OK) == 0) {
+        (void)snprintf(opening->name, sizeof opening->name, "%s", successor);
+    } else {
+        result = fail(opening->error, WEIR_E_FILE, 0,
+                      "%.*s is not in use any longer: its buckets have moved to another file, and "
+                      "it is not where this one is",
+                      PATH_SHOWN, path);
+    }
+    mutex_unlock(&header->moving);
+    return result;
+}
+
+/* ---- by their marks ---- */
+
+void file_stay(struct file_header *header, const char *path)
+{
+    char real[STORE_PATH_MAX];
+    char successor[FILE_NAME_MAX];
+    if (file_phase(header) == FILE_MOVING) {
+        if (file_real_path(real, path)) {
+            file_successor_path(successor, real);
+            (void)unlink(successor);
+        }
+        store_release(&header->phase, FILE_STAYS);
+    }
+}
+
+/* Opens the file that counts now. Threads may do so at once: one of them is the first. */
+static struct table *open_next(struct table *table)
+{
+    struct table *root = table->root;
+    struct opening opening;
+    struct weir_error error;
+    struct table *next = NULL;
+    bool is_open = opening_run(&opening, &root->origin->config, &error) == WEIR_OK;
+    store_relaxed(&root->is_lost, !is_open); // relaxed: for status()
+    if (is_open) {
+        struct table *opened = opening_take_table(&opening);
+        opened->root = root;
+        next = opened;
+        if (!cas_pointer(&table->next, NULL, opened)) {
+            mapping_close(&opened->mapping);
+            free(opened);
+            next = load_pointer(&table->next);
+        }
+    }
+    opening_drop(&opening);
+    return next;
+}
+
+/* The table to which one leads whose buckets have moved, or NULL. */
+static struct table *next_of(struct table *table)
+{
+    struct table *next = load_pointer(&table->next);
+    return next != NULL ? next : open_next(table);
+}
+
+struct table *table_follow(struct table *table, uint64_t hash)
+{
+    struct file_header *header = table->mapping.at;
+    struct table *next = load_pointer(&table->next);
+    if (next == NULL) {
+        (void)mutex_lock(&header->moving); // what its holder left, the phase says
+        bool has_moved = file_phase(header) == FILE_MOVED;
+        if (!has_moved) {
+            file_stay(header, table->root->origin->path);
+            moving_take_back(table, table_stripe_of(table, hash));
+        }
+        mutex_unlock(&header->moving);
+        next = has_moved ? next_of(table) : table;
+    }
+    if (next != NULL && next != table) {
+        (void)cas_pointer(&table->root->current, table, next); // if it fails, another was faster
+    }
+    return next;
+}
+
+bool table_waits_elsewhere(const struct store *store)
+{
+    const struct table *root = (const struct table *)store;
+    const struct table *table = root->waits_in;
+    return root->origin != NULL && file_phase(table->mapping.at) == FILE_MOVED;
+}
+
+bool table_follow_waiting(struct store *store)
+{
+    struct table *root = (struct table *)store;
+    struct table *table = root->waits_in;
+    struct table *next = next_of(table);
+    if (next != NULL) {
+        (void)cas_pointer(&root->current, table,
+                          next); // if it fails, somebody has gone there before
+        root->waits_in = next;
+        store->waiting_room = next->store.waiting_room;
+        store->waiting_bytes = next->store.waiting_bytes;
+        store->waiting_epoch = next->store.waiting_epoch;
+    }
+    return next != NULL;
+}

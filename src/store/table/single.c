@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One bucket, whatever is asked: takes that are not usual, the other operations, a bucket that has to be made,
+ * one that is locked out or for which somebody waits. Then the same for those who keep the lines. A window
+ * goes its own way (window.c), and several buckets at once another (together.c). */
+#include <assert.h>
+
+#include "core/decision.h"
+#include "core/kinds.h"
+#include "store/table/inside.h"
+#include "sync/backoff.h"
+
+/* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
+static struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
+                            const struct charge *charge, uint64_t now_ns,
+                            struct weir_detail *detail)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct outcome outcome = bucket_show(bucket, limit);
+    if (request->operation == WEIR_TAKE) {
+        return kind_take(bucket, limit, charge, now_ns);
+    }
+    *detail = (struct weir_detail){.existed = kind_is_live(bucket, limit, now_ns)};
+    switch (request->operation) {
+    case WEIR_TAKE: break;
+    case WEIR_CAN_TAKE: outcome = kind_take(bucket, limit, charge, now_ns); break;
+    case WEIR_FILL:
+        outcome = kind_fill(bucket, limit, charge, now_ns, &detail->amount, &detail->full);
+        break;
+    case WEIR_REFUND: outcome = kind_refund(bucket, limit, charge, now_ns); break;
+    case WEIR_SHOW:
+        detail->amount = kind_level(bucket, limit, now_ns);
+        detail->empty_at_ns = detail->existed ? kind_empty_at_ns(limit, outcome.moment) : 0;
+        break;
+    case WEIR_RESET:
+        if (detail->existed) {
+            outcome.moment = (struct span){now_ns, 0};
+        }
+        break;
+    case WEIR_BLOCK:
+    case WEIR_UNBLOCK: break;
+    }
+    return outcome;
+}
+
+static void answer(struct weir_decision *decision, const struct weir_request *request,
+                   const struct charge *charge, struct outcome outcome, uint64_t now_ns)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    if (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE) {
+        kind_answer_take(decision, limit, charge, outcome, now_ns);
+    } else {
+        kind_answer(decision, limit, outcome, now_ns);
+    }
+}
+
+/* True if the bucket has to be written to come to this outcome. */
+static bool changes(struct weir_bucket bucket, const struct weir_request *request,
+                    struct outcome outcome)
+{
+    struct span moment = bucket_moment(bucket, &request->rule->limit);
+    return request->operation != WEIR_CAN_TAKE
+           && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
+}
+
+/* Not one that charges nothing. */
+bool table_heeds_line(const struct weir_request *request, const struct charge *charge)
+{
+    bool is_take = request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE;
+    bool is_answered = request->cost_micro == 0 || (is_take && charge->never);
+    return request->operation == WEIR_RESET || (request->operation != WEIR_SHOW && !is_answered);
+}
+
+/* What a search has come to. */
+enum whereabouts { FOUND, MISSING, MOVED };
+
+/* Looks for the bucket of a request; one that is missing counts as empty since the latest reuse. What
+ * moves a state back must not move it to before that (see the contract above), so *now_ns may rise: it
+ * is read after the search, no earlier than the reuse that gave a found bucket its slot. */
+static enum whereabouts find_or_assume(struct table *table, const struct weir_request *request,
+                                       uint64_t hash, uint64_t home, struct found *found,
+                                       uint64_t *now_ns)
+{
+    bool moves_back = request->operation == WEIR_REFUND || request->operation == WEIR_RESET;
+    bool is_found = table_find_unmarked(table, hash, home, found);
+    if (is_found && (found->seen.word & BUCKET_MOVED) != 0) {
+        return MOVED;
+    }
+    if (!is_found || moves_back) {
+        uint64_t reused_at_ns = table_latest_reuse(table_stripe_of(table, hash));
+        if ((reused_at_ns & STRIPE_MOVED) != 0) {
+            return MOVED;
+        }
+        *now_ns = moves_back && *now_ns < reused_at_ns ? reused_at_ns : *now_ns;
+        found->seen = is_found ? found->seen : (struct weir_bucket){reused_at_ns, 0};
+    }
+    return is_found ? FOUND : MISSING;
+}
+
+/* Goes on in the table in which to look again. False: it cannot be opened. */
+static bool follow(struct table **table, uint64_t hash, uint64_t *home)
+{
+    *table = table_follow(*table, hash);
+    *home = *table != NULL ? table_home_of(*table, hash) : 0;
+    return *table != NULL;
+}
+
+/* Not to what would charge nothing, unless it only looks. */
+bool table_heeds_block(const struct weir_request *request, const struct charge *charge)
+{
+    switch (request->operation) {
+    case WEIR_TAKE:
+    case WEIR_CAN_TAKE: return charge->cost_micro != 0 && !charge->never;
+    case WEIR_FILL: return charge->cost_micro != 0 && !charge->uncounted;
+    case WEIR_SHOW: return true;
+    case WEIR_REFUND:
+    case WEIR_RESET:
+    case WEIR_BLOCK:
+    case WEIR_UNBLOCK: break;
+    }
+    return false;
+}
+
+static void answer_blocked(struct weir_decision *decision, const struct weir_limit *limit,
+                           struct span moment, uint64_t ends_ns, uint64_t now_ns)
+{
+    kind_answer(decision, limit, (struct outcome){WEIR_BLOCKED, moment}, now_ns);
+    decision->retry_after_ns = (int64_t)(ends_ns - now_ns);
+}
+
+/* What is said beside that: a fill spills all that it brings. */
+static void detail_blocked(struct table *table, const struct weir_request *request,
+                           struct weir_bucket bucket, uint64_t now_ns)
+{
+    if (request->detail != NULL) {
+        struct weir_request look = *request;
+        look.cost_micro = 0;
+        struct charge nothing = table_charge(table, &look, now_ns);
+        (void)apply(bucket, &look, &nothing, now_ns, request->detail);
+        if (request->operation == WEIR_FILL) {
+            request->detail->amount = amount_of(request->cost_micro, WEIR_UNIT);
+        }
+    }
+}
+
+/* How a request gets past what stands before the bucket's own level: a block, or those who wait. */
+enum passage { PASSES, IS_ANSWERED, LOOKS_AGAIN };
+
+static enum passage pass(struct table *table, const struct weir_request *request,
+                         const struct charge *charge, uint64_t hash, const struct found *found,
+                         uint64_t now_ns, struct weir_decision *decision)
+{
+    struct line_keeper *keeper = table->root->store.keeper;
+    if ((found->seen.word & BUCKET_BLOCKED) != 0 && table_heeds_block(request, charge)) {
+        uint64_t ends_ns;
+        if (!table_is_blocked(table, hash, found, now_ns, &ends_ns)) {
+            return LOOKS_AGAIN;
+        }
+        answer_blocked(decision, &request->rule->limit,
+                       bucket_moment(found->seen, &request->rule->limit), ends_ns, now_ns);
+        detail_blocked(table, request, found->seen, now_ns);
+        return IS_ANSWERED;
+    }
+    if ((found->seen.word & BUCKET_LINE) != 0 && keeper != NULL
+        && table_heeds_line(request, charge)) {
+        bool is_answered = keeper->meet(keeper, request, hash, now_ns, decision);
+        return is_answered ? IS_ANSWERED : LOOKS_AGAIN; // nobody waits any longer
+    }
+    return PASSES;
+}
+
+bool table_locks_out(const struct weir_request *request, struct outcome outcome,
+                     const struct weir_detail *detail)
+{
+    if (request->rule->limit.block_ns == 0) {
+        return false;
+    }
+    return (request->operation == WEIR_TAKE && outcome.verdict == WEIR_LIMITED)
+           || (request->operation == WEIR_FILL && outcome.verdict == WEIR_ALLOWED && detail->full
+               && request->cost_micro != 0);
+}
+
+/* Swaps the state that was found for the next one, and locks the key out if that is what follows, until
+ * *ends_ns. False if it changed meanwhile. Where there is no room for a block, the rest is done. */
+static bool commit_outcome(struct table *table, const struct weir_request *request, uint64_t hash,
+                           const struct found *found, struct weir_bucket next,
+                           struct outcome outcome, const struct weir_detail *detail,
+                           uint64_t now_ns, uint64_t *ends_ns)
+{
+    if (table_locks_out(request, outcome, detail)) {
+        *ends_ns = kind_block_ends_ns(&request->rule->limit, outcome.moment, now_ns);
+        enum block_result result = table_commit_blocked(table, hash, found, next, ends_ns, now_ns);
+        if (result != BLOCK_NO_ROOM) {
+            return result == BLOCK_DONE;
+        }
+    }
+    *ends_ns = 0;
+    bool is_same = next.empty_at_ns == found->seen.empty_at_ns && next.word == found->seen.word;
+    return is_same || table_commit(found, next);
+}
+
+/* Blocks the key, or lets it in, wherever its bucket is now. False: that cannot be opened. */
+static bool do_block(struct table *table, enum weir_operation operation, uint64_t hash,
+                     struct block *block, uint64_t now_ns)
+{
+    uint64_t home;
+    for (;;) {
+        block->result = BLOCK_DONE;
+        if (operation == WEIR_UNBLOCK) {
+            table_unblock(table, hash, block, now_ns);
+        } else {
+            table_block(table, hash, block, now_ns);
+        }
+        if (block->result != BLOCK_LOST) {
+            return true;
+        }
+        if (!follow(&table, hash, &home)) {
+            return false;
+        }
+    }
+}
+
+/* Then those who wait for it are told. */
+static void decide_block(struct table *table, const struct weir_request *request, uint64_t hash,
+                         uint64_t now_ns, struct weir_decision *decision)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct line_keeper *keeper = table->root->store.keeper;
+    uint64_t block_ns = request->block_ns > 0 ? request->block_ns : 1;
+    block_ns = block_ns < WEIR_BLOCK_NS_MAX ? block_ns : WEIR_BLOCK_NS_MAX;
+    struct block block = {.ends_ns = now_ns + block_ns};
+    if (!do_block(table, request->operation, hash, &block, now_ns)) {
+        table_refuse(request, decision, 1);
+        return;
+    }
+    struct span moment = kind_has_log(limit) ? table_window_moment(table, request, hash, now_ns)
+                                             : bucket_moment(block.bucket, limit);
+    if (block.result == BLOCK_NO_ROOM) {
+        bucket_answer_failed(decision, limit);
+    } else if (request->operation == WEIR_UNBLOCK) {
+        kind_answer(decision, limit, (struct outcome){WEIR_ALLOWED, moment}, now_ns);
+    } else {
+        answer_blocked(decision, limit, moment, block.ends_ns, now_ns);
+        if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL) {
+            struct weir_decision unused;
+            (void)keeper->meet(keeper, request, hash, now_ns, &unused);
+        }
+    }
+    if (request->detail != NULL) {
+        *request->detail = (struct weir_detail){.existed = block.was_blocked};
+    }
+}
+
+/* The number is the caller's, and may be one that says nothing here. */
+static bool is_operation(enum weir_operation operation)
+{
+    return (unsigned)operation <= WEIR_UNBLOCK;
+}
+
+void table_decide_anywhere(struct table *table, const struct weir_request *request, uint64_t hash,
+                           uint64_t home, uint64_t now_ns, struct weir_decision *decision)
+{
+    if (!is_operation(request->operation)) {
+        table_refuse(request, decision, 1);
+        return;
+    }
+    if (request->operation == WEIR_BLOCK || request->operation == WEIR_UNBLOCK) {
+        decide_block(table, request, hash, now_ns, decision);
+        return;
+    }
+    if (kind_has_log(&request->rule->limit)) {
+        table_decide_window(table, request, hash, now_ns, decision);
+        return;
+    }
+    struct charge charge = table_charge(table, request, now_ns);
+    struct weir_detail unused;
+    struct weir_detail *detail = request->detail != NULL ? request->detail : &unused;
+    struct found found;
+    uint64_t reading_ns = now_ns;
+    unsigned turns = BACKOFF_TURNS_FIRST;
+    for (;;) {
+        enum whereabouts where = find_or_assume(table, request, hash, home, &found, &now_ns);
+        if (__builtin_expect(where == MOVED, 0)) {
+            if (!follow(&table, hash, &home)) {
+                table_refuse(request, decision, 1);
+                return;
+            }
+            continue;
+        }
+        bool is_found = where == FOUND;
+        enum passage passage =
+            is_found ? pass(table, request, &charge, hash, &found, reading_ns, decision) : PASSES;
+        if (passage == IS_ANSWERED) {
+            return;
+        }
+        if (passage == LOOKS_AGAIN) {
+            continue;
+        }
+        struct outcome outcome = apply(found.seen, request, &charge, now_ns, detail);
+        bool is_change = changes(found.seen, request, outcome);
+        struct weir_bucket next =
+            is_change ? bucket_with_moment(found.seen, outcome.moment) : found.seen;
+        uint64_t ends_ns = 0;
+        if (is_found
+            && !commit_outcome(table, request, hash, &found, next, outcome, detail, now_ns,
+                               &ends_ns)) {
+            back_off(&turns); // the bucket changed meanwhile
+            continue;
+        }
+        answer(decision, request, &charge, outcome, now_ns);
+        decision_lock_out(decision, ends_ns, now_ns);
+        if (is_found || !is_change) {
+            return;
+        }
+        if (!table_insert(table, hash, home, now_ns)) {
+            if (request->rule->limit.on_full == WEIR_ON_FULL_REFUSE) {
+                bucket_answer_failed(decision, &request->rule->limit);
+            }
+            return; // otherwise the answer stays, as if the bucket had been made
+        }
+    }
+}
+
+/* ---- for those who keep the lines ---- */
+
+/* As apply(); a take that may go only after the patience has run out is refused. */
+static struct outcome apply_patiently(struct weir_bucket bucket, const struct weir_request *request,
+                                      const struct charge *charge, uint64_t patience_ns,
+                                      uint64_t now_ns, struct weir_detail *detail)
+{
+    const struct weir_limit *limit = &request->rule->limit;
+    struct outcome outcome = apply(bucket, request, charge, now_ns, detail);
+    if (outcome_is_too_late(request, charge, outcome, patience_ns, now_ns)) {
+        return (struct outcome){WEIR_LIMITED, bucket_moment(bucket, limit)};
+    }
+    return outcome;
+}
+
+/* Whether there is room for it or not: the refusal that it follows stands. */
+static struct outcome block_in_line(struct table *table, const struct weir_request *request,
+                                    uint64_t id, uint64_t now_ns)
+{
+    struct block block = {.ends_ns = now_ns + request->block_ns};
+    bool done = do_block(table, WEIR_BLOCK, id, &block, now_ns) && block.result == BLOCK_DONE;
+    struct span moment = bucket_moment(block.bucket, &request->rule->limit);
+    return (struct outcome){done ? WEIR_BLOCKED : WEIR_FAILED, moment};
+}
+
+struct outcome table_decide_in_line(struct store *store, const struct weir_request *request,
+                                    uint64_t id, const struct line_terms *terms, uint64_t now_ns)
+{
+    struct table *table = table_current(store);
+    struct charge charge = table_charge(table, request, now_ns);
+    uint64_t home = table_home_of(table, id);
+    struct weir_detail unused;
+    struct weir_detail *detail = request->detail != NULL ? request->detail : &unused;
+    struct found found;
+    if (request->operation == WEIR_BLOCK) {
+        return block_in_line(table, request, id, now_ns);
+    }
+    if (kind_has_log(&request->rule->limit)) {
+        return table_decide_window_in_line(table, request, id, terms, now_ns);
+    }
+    for (;;) {
+        enum whereabouts where = find_or_assume(table, request, id, home, &found, &now_ns);
+        if (__builtin_expect(where == MOVED, 0)) {
+            if (!follow(&table, id, &home)) {
+                return (struct outcome){WEIR_FAILED, {now_ns, 0}};
+            }
+            continue;
+        }
+        uint64_t ends_ns; // of a block
+        bool is_found = where == FOUND;
+        bool is_flagged = is_found && (found.seen.word & BUCKET_BLOCKED) != 0;
+        if (is_flagged && request->operation != WEIR_SHOW && table_heeds_block(request, &charge)) {
+            if (table_is_blocked(table, id, &found, now_ns, &ends_ns)) {
+                struct span moment = bucket_moment(found.seen, &request->rule->limit);
+                detail_blocked(table, request, found.seen, now_ns);
+                return (struct outcome){WEIR_BLOCKED, moment};
+            }
+            continue;
+        }
+        struct outcome outcome =
+            apply_patiently(found.seen, request, &charge, terms->patience_ns, now_ns, detail);
+        bool stays =
+            outcome.verdict == WEIR_ALLOWED ? terms->stays_if_allowed : terms->stays_if_refused;
+        struct span kept = request->operation != WEIR_CAN_TAKE
+                               ? outcome.moment
+                               : bucket_moment(found.seen, &request->rule->limit);
+        struct weir_bucket next = bucket_with_line(bucket_with_moment(found.seen, kept), stays);
+        bool is_same = next.empty_at_ns == found.seen.empty_at_ns && next.word == found.seen.word;
+        bool is_take =
+            request->operation == WEIR_TAKE; // who is refused may wait: the keeper blocks
+        if (is_found && !is_take
+            && commit_outcome(table, request, id, &found, next, outcome, detail, now_ns,
+                              &ends_ns)) {
+            return outcome;
+        }
+        if (is_same || (is_found && is_take && table_commit(&found, next))) {
+            return outcome;
+        }
+        if (!is_found && !table_insert(table, id, home, now_ns)) {
+            return (struct outcome){WEIR_FAILED, outcome.moment};
+        }
+    }
+}
+
+void table_move_line(struct store *store, const struct weir_limit *limit, uint64_t id,
+                     const struct line_move *move, uint64_t now_ns)
+{
+    struct table *table = table_current(store);
+    uint64_t denominator = limit->denominator;
+    uint64_t home = table_home_of(table, id);
+    struct found found;
+    while (table_find_unmarked(table, id, home, &found)) {
+        if ((found.seen.word & BUCKET_MOVED) != 0) {
+            if (!follow(&table, id, &home)) {
+                return; // nobody can be served from here any longer
+            }
+            continue;
+        }
+        struct span later = span_add(bucket_moment(found.seen, limit), move->later, denominator);
+        struct span moment = span_sub_or_zero(later, move->earlier, denominator);
+        bool is_moved = span_less((struct span){0, 0}, move->later)
+                        || span_less((struct span){0, 0}, move->earlier);
+        moment = is_moved ? bucket_start(moment, now_ns) : bucket_moment(found.seen, limit);
+        if (table_commit(&found,
+                         bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
+            return;
+        }
+    }
+    /* Never forgotten, while it is marked. What lies in memory that others write, too, is not asserted. */
+    assert(store->waiting_room != NULL);
+}
+
+/* In a child of the process that these buckets belong to; and of questions that make no sense. */
+void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
+                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
+        if (requests[i].detail != NULL) {
+            *requests[i].detail = (struct weir_detail){.amount = {0}};
+        }
+    }
+}
+
+struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,
+                                       uint64_t hash, uint64_t now_ns)
+{
+    struct weir_decision decision;
+    table_decide_anywhere(table, request, hash, table_home_of(table, hash), now_ns, &decision);
+    return decision;
+}

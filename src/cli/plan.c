@@ -80,30 +80,61 @@ bool plan_bucket(struct weir_limit_config *config, const struct plan *plan, uint
     return weir_limit_init(&unused, config, NULL) == WEIR_OK;
 }
 
+bool plan_window(struct weir_limit_config *config, const struct plan *plan)
+{
+    uint64_t count_micro = plan->at_most_micro / WEIR_UNIT * WEIR_UNIT;
+    *config = (struct weir_limit_config){
+        .kind = WEIR_KIND_WINDOW,
+        .count_micro = count_micro,
+        .period_ns = plan->window_ns,
+        .capacity_micro = count_micro,
+        .waiting = WEIR_WAITING,
+    };
+    struct weir_limit unused;
+    return weir_limit_init(&unused, config, NULL) == WEIR_OK;
+}
+
+uint64_t plan_capacity_within(const struct plan *plan, uint64_t max_latency_ns)
+{
+    assert(max_latency_ns <= WEIR_SPAN_NS_MAX && plan->window_ns <= WEIR_SPAN_NS_MAX);
+    uint128 capacity_micro =
+        (uint128)plan->at_most_micro * max_latency_ns / (plan->window_ns + max_latency_ns);
+    return (uint64_t)(capacity_micro / WEIR_UNIT) * WEIR_UNIT;
+}
+
 /* A tenth at once is recommended: rate that is given up is lost for ever, while a burst that does not
- * fit can wait. It keeps nine tenths of the rate, and is still ten times what one at a time allows. */
-size_t plan_choose(const struct plan *plan, struct plan_choice choices[PLAN_CHOICE_MAX])
+ * fit can wait. It keeps nine tenths of the rate, and is still ten times what one at a time allows. A latency
+ * bounds that: it makes the bucket smaller where a tenth would take longer to drain, and never larger. */
+size_t plan_choose(const struct plan *plan, uint64_t max_latency_ns,
+                   struct plan_choice choices[PLAN_CHOICE_MAX])
 {
     uint64_t units = plan->at_most_micro / WEIR_UNIT;
     uint64_t tenth = units / 10 > 0 ? units / 10 : 1;
+    uint64_t most =
+        max_latency_ns > 0 ? plan_capacity_within(plan, max_latency_ns) / WEIR_UNIT : units;
+    const char *usual = tenth > 1 ? "a tenth at once" : "one at a time, evenly";
     const struct {
         uint64_t capacity;
         const char *why;
-    } splits[PLAN_CHOICE_MAX] = {
-        {tenth, tenth > 1 ? "a tenth at once" : "one at a time, evenly"},
+    } splits[PLAN_CHOICE_MAX - 1] = {
+        {tenth < most ? tenth : most, tenth > most ? "as --max-latency wants" : usual},
         {1, "one at a time, evenly"},
         {units / 2, "half at once"},
     };
     size_t count = 0;
-    for (size_t i = 0; i < PLAN_CHOICE_MAX; i++) {
+    for (size_t i = 0; i < PLAN_CHOICE_MAX - 1; i++) {
         uint64_t capacity_micro = splits[i].capacity * WEIR_UNIT;
         bool is_known = false;
         for (size_t j = 0; j < count; j++) {
             is_known |= choices[j].config.capacity_micro == capacity_micro;
         }
-        if (!is_known && plan_bucket(&choices[count].config, plan, capacity_micro)) {
+        if (splits[i].capacity <= most && !is_known
+            && plan_bucket(&choices[count].config, plan, capacity_micro)) {
             choices[count++].why = splits[i].why;
         }
+    }
+    if (plan_window(&choices[count].config, plan)) {
+        choices[count++].why = "all at once";
     }
     return count;
 }

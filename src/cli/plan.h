@@ -7,7 +7,10 @@
  *     capacity + rate * T
  *
  * and that much is reached. So every split of N into a capacity and what drains in T will do, and no
- * faster rate beside the same capacity: what may come at once is taken from the rate for ever. */
+ * faster rate beside the same capacity: what may come at once is taken from the rate for ever.
+ *
+ * A limit of kind window lets all of N come at once and keeps all of the rate, for it remembers what it let
+ * through. At most N pass in any T of which the end is not a part: what comes exactly T later is the next. */
 #ifndef WEIR_CLI_PLAN_H
 #define WEIR_CLI_PLAN_H
 
@@ -35,15 +38,28 @@ WEIR_MUST_USE enum weir_status plan_parse(struct plan *plan, const char *text,
 bool plan_bucket(struct weir_limit_config *config, const struct plan *plan,
                  uint64_t capacity_micro);
 
-/* Splits worth a look, the recommended one first: */
-enum { PLAN_CHOICE_MAX = 3 };
+/* The window that lets through exactly that: all whole units of it, in any such window. False if there is none:
+ * its count is bounded. */
+bool plan_window(struct weir_limit_config *config, const struct plan *plan);
+
+/* Of `plan`, the largest whole capacity of a bucket that has drained in so much time:
+ *
+ *     capacity <= rate * time  and  capacity + rate * T = N,  so  capacity <= N * time / (T + time)
+ *
+ * 0 if not even one unit has. */
+uint64_t plan_capacity_within(const struct plan *plan, uint64_t max_latency_ns);
+
+/* Limits worth a look, the recommended one first; the window is the last. */
+enum { PLAN_CHOICE_MAX = 4 };
 struct plan_choice {
     struct weir_limit_config config;
     const char *why;
 };
 
-/* Fills `choices`; returns how many there are, 0 if nothing can be kept exactly. */
-size_t plan_choose(const struct plan *plan, struct plan_choice choices[PLAN_CHOICE_MAX]);
+/* Fills `choices`; returns how many there are, 0 if nothing can be kept exactly. With a latency, which is 0
+ * without, all buckets among them have drained by then, from full. */
+size_t plan_choose(const struct plan *plan, uint64_t max_latency_ns,
+                   struct plan_choice choices[PLAN_CHOICE_MAX]);
 
 /* Sizing by latency: the largest capacity that has drained in so much time, capacity = rate * time,
  * rounded down to a millionth, and of a stepped limit to whole periods; 0 if that is none. */

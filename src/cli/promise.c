@@ -30,8 +30,14 @@ uint64_t promise_held_micro(const struct weir_limit_config *config)
 
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
 {
-    return amount_of((uint128)config->count_micro * 1000000000,
-                     (uint128)config->period_ns * WEIR_UNIT);
+    uint128 count_micro = config->count_micro;
+    uint128 period_ns = config->period_ns;
+    if (config->kind == WEIR_KIND_SLIDING) {
+        bool is_one = count_micro == WEIR_UNIT;
+        count_micro -= is_one ? 0 : WEIR_UNIT;
+        period_ns *= is_one ? 2 : 1;
+    }
+    return amount_of(count_micro * NS_PER_S, period_ns * WEIR_UNIT);
 }
 
 static uint64_t div_ceil(uint64_t a, uint64_t b)
@@ -92,6 +98,15 @@ struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint
     return amount_of((uint128)cost_micro * period_ns, config->count_micro);
 }
 
+struct weir_amount promise_wait_ns(const struct weir_limit_config *config, uint64_t cost_micro)
+{
+    if (config->block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
+        return promise_drain_ns(config, promise_held_micro(config));
+    }
+    struct weir_amount drain_ns = promise_drain_ns(config, cost_micro);
+    return amount_ceil(&drain_ns) > config->block_ns ? drain_ns : amount_of(config->block_ns, 1);
+}
+
 /* held + T * N/P, in units. */
 static struct weir_amount held_and_leaked(const struct weir_limit_config *config,
                                           uint64_t held_micro, uint64_t window_ns)
@@ -100,6 +115,11 @@ static struct weir_amount held_and_leaked(const struct weir_limit_config *config
     uint128 held = (uint128)held_micro * config->period_ns;
     uint128 leaked = (uint128)window_ns * config->count_micro;
     return amount_of(held + leaked, (uint128)config->period_ns * WEIR_UNIT);
+}
+
+bool promise_includes_end(const struct weir_limit_config *config)
+{
+    return config->kind != WEIR_KIND_WINDOW;
 }
 
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns)
@@ -113,12 +133,14 @@ struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_
         return amount_of(config->capacity_micro + div_ceil(window_ns, config->period_ns) * count,
                          WEIR_UNIT);
     case WEIR_KIND_FIXED: return amount_of(windows_met(config, window_ns) * count, WEIR_UNIT);
-    case WEIR_KIND_WINDOW: // beside those in between, what leaves at the end lets in as many again
-        return amount_of((window_ns / config->period_ns + 1) * count, WEIR_UNIT);
-    case WEIR_KIND_SLIDING: {
-        uint64_t met = windows_met(config, window_ns);
-        return amount_of(met * count - (met > 1 ? WEIR_UNIT : 0), WEIR_UNIT);
-    }
+    case WEIR_KIND_WINDOW:
+        return amount_of(div_ceil(window_ns, config->period_ns) * count, WEIR_UNIT);
+    case WEIR_KIND_SLIDING:
+        if (count == WEIR_UNIT) {
+            return amount_of(window_ns / config->period_ns / 2 + 1, 1);
+        }
+        return amount_of(windows_met(config, window_ns) * (count - WEIR_UNIT) + WEIR_UNIT,
+                         WEIR_UNIT);
     }
     return held_and_leaked(config, promise_held_micro(config), window_ns);
 }
@@ -138,6 +160,14 @@ uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t aft
     return drained < config->capacity_micro ? config->capacity_micro - (uint64_t)drained : 0;
 }
 
+uint64_t promise_events_bytes(const struct weir_limit_config *config)
+{
+    uint64_t count = config->count_micro / WEIR_UNIT;
+    uint64_t gaps = config->period_ns >> EVENT_GAP_NS_LOG2;
+    return count * EVENT_BYTES + (gaps < count ? gaps : count) * EVENT_GAP_BYTES
+           + 2 * EVENT_CHUNK_BYTES;
+}
+
 uint64_t amount_floor(const struct weir_amount *amount)
 {
     uint128 numerator = (uint128)amount->numerator_high << 64 | amount->numerator_low;
@@ -154,7 +184,8 @@ uint64_t amount_ceil(const struct weir_amount *amount)
 
 #define UINT128_MAX (~(uint128)0)
 
-/* Rounds to the nearest millionth, half up. False if that does not fit 128 bits. */
+/* Rounds to the nearest millionth, half up. False if there is nothing to round, or it does not fit 128
+ * bits. The fraction need not be in lowest terms. */
 static bool round_to_micro(uint128 *micro, uint128 numerator, uint128 denominator)
 {
     uint128 rest = numerator % denominator;
@@ -167,7 +198,7 @@ static bool round_to_micro(uint128 *micro, uint128 numerator, uint128 denominato
         rest = rest * 10 % denominator;
     }
     *micro += rest >= denominator - rest;
-    return true;
+    return rest != 0;
 }
 
 int amount_print_about(const struct weir_amount *amount, char text[ABOUT_TEXT_MAX])
@@ -176,7 +207,7 @@ int amount_print_about(const struct weir_amount *amount, char text[ABOUT_TEXT_MA
     uint128 denominator = (uint128)amount->denominator_high << 64 | amount->denominator_low;
     uint128 micro;
     char number[WEIR_AMOUNT_TEXT_MAX];
-    if (WEIR_UNIT % denominator == 0 || !round_to_micro(&micro, numerator, denominator)) {
+    if (!round_to_micro(&micro, numerator, denominator)) {
         return weir_amount_print(amount, text);
     }
     struct weir_amount rounded = amount_of(micro, WEIR_UNIT);

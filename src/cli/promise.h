@@ -16,11 +16,17 @@
  * k = ceil(T/P) + 1 of those (months have no one length: then as many as the calendar lets it meet). So
  *
  *         admitted <= k * N               fixed
- *         admitted <= k * N - 1           sliding, k > 1: beside what is left of N, not all of N fits
+ *         admitted <= k * (N - 1) + 1     sliding, N > 1
+ *         admitted <= floor(T/2P) + 1     sliding, N = 1
  *
- * and of kind window, where at most N pass in any P, the end of which is the beginning of another,
+ * for of a sliding limit N pass only in a window before which nothing is left. Beside the smallest rest of the
+ * former one the N-th does not fit before that has faded, which is at the end; and a window that follows an idle
+ * one has paid for its N with that. Of N = 1 each is followed by a window in which it fades.
  *
- *         admitted <= N * (floor(T/P) + 1). */
+ * Kind window promises without the end of T, as people say "25 in any 5 s": what comes exactly P after an
+ * event is the first of the next. So at most N pass in any P of which the end is not a part, and
+ *
+ *         admitted <= N * ceil(T/P). */
 #ifndef WEIR_CLI_PROMISE_H
 #define WEIR_CLI_PROMISE_H
 
@@ -35,16 +41,23 @@
  * which does not wait. */
 uint64_t promise_held_micro(const struct weir_limit_config *config);
 
-/* Units per second in the long run. */
+/* Units per second in the long run: what somebody gets who always takes as soon as he may. Of a sliding limit that
+ * is less than its count per period: N - 1, and one in two periods if N is 1. */
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
 
 /* The period; of months, the longest that so many can be. */
 uint64_t promise_period_ns(const struct weir_limit_config *config);
 
 /* Nanoseconds that `cost_micro` takes to drain from a bucket that was filled at once: of one unit, the
- * interval between drips; of the capacity, the time from full to empty. A refused take of this cost waits
- * at most so long. */
+ * interval between drips; of the capacity, the time from full to empty. */
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro);
+
+/* How long a refused take of this cost waits at most, if nobody else comes: until that much has drained, and until
+ * the block has ended that the refusal begins. */
+struct weir_amount promise_wait_ns(const struct weir_limit_config *config, uint64_t cost_micro);
+
+/* True if the windows of promise_bound() include their end; their beginning is always in them. */
+bool promise_includes_end(const struct weir_limit_config *config);
 
 /* Units that are admitted at most in any window of `window_ns`, at most WEIR_SPAN_NS_MAX. */
 struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_t window_ns);
@@ -55,6 +68,12 @@ uint64_t promise_left_micro(const struct weir_limit_config *config, uint64_t aft
 
 /* Units that leave a queue at most in such a window, one at a time: never closer than their interval. */
 struct weir_amount promise_leaving(const struct weir_limit_config *config, uint64_t window_ns);
+
+/* What the events of a window take of memory at most, in bytes: eight for each unit; two more for one that comes
+ * longer after the one before than seven bytes can say, of which a long period holds some hundreds; and a chunk at
+ * each end of the log. See docs/design/window.md. */
+enum { EVENT_BYTES = 8, EVENT_GAP_BYTES = 2, EVENT_CHUNK_BYTES = 256, EVENT_GAP_NS_LOG2 = 52 };
+uint64_t promise_events_bytes(const struct weir_limit_config *config);
 
 uint64_t amount_floor(const struct weir_amount *amount);
 uint64_t amount_ceil(const struct weir_amount *amount);

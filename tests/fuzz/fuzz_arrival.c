@@ -37,6 +37,14 @@ static void read_one(const struct arrival_reader *reader, struct bytes line)
     assert(arrival.cost_micro <= WEIR_COST_MAX);
     assert(arrival.key.at >= line.at
            && arrival.key.at + arrival.key.length <= line.at + line.length);
+    if (arrival.key_is_doubled) {
+        size_t length = arrival.key.length;
+        char *room = malloc(length);
+        assert(room != NULL);
+        arrival_undouble(&arrival, room);
+        assert(arrival.key.length < length && !arrival.key_is_doubled);
+        free(room);
+    }
 }
 
 static void read_all(enum arrival_format format, const char *key, struct bytes rest)

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "cli/promise.h"
 #include "seeds.h"
 #include "weir/limiter.h"
 
@@ -387,7 +388,6 @@ static uint64_t gap_of(unsigned bytes)
  * through in its period, and twice over. */
 static void fill_log(struct walk *walk, const struct weir_limit_config *config, unsigned bytes)
 {
-    (void)config;
     static const uint64_t COSTS[] = {1, 1, 1, 2, 34, 8194};
     uint64_t sort = below(3); // of cost 1, of any, or of the one that is two bytes
     for (uint64_t let_through = 0; let_through < 2 * walk->other.limit.capacity;) {
@@ -395,6 +395,11 @@ static void fill_log(struct walk *walk, const struct weir_limit_config *config, 
         walk->now_ns += gap_of(bytes > 0 ? bytes : 1 + (unsigned)below(8));
         (void)ask(walk, &walk->other, WEIR_TAKE, 1, cost, walk->now_ns, NULL);
         let_through += cost;
+        struct weir_limiter_stats stats;
+        if (below(64) == 0) {
+            weir_limiter_stats(walk->limiter, &stats);
+            REQUIRE(stats.events_used_bytes <= promise_events_bytes(config));
+        }
         if (walk->now_ns > WEIR_NOW_NS_MAX - gap_of(8)) {
             return;
         }

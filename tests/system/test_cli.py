@@ -474,6 +474,9 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["pipe", "10/s", "100/min"], "one limit: what leaves has one rate"),
         (["pipe", "10/s,100/min"], "one limit: what leaves has one rate"),
         (["explain"], "say which limit"),
+        (["explain", "10/s", "20/s"], "one limit at a time"),
+        (["explain", "10/s, window 20/min"], "one limit at a time"),
+        (["explain", "10/s", "fixed", "20/h"], "one limit at a time"),
         (["version", "please"], "it takes no words"),
         (["bench", "fast"], "it takes only options"),
         (["bench", "--connections", "0"], "a whole number from 1"),
@@ -597,12 +600,15 @@ def test_explain_in_json_is_exact():
     assert explained["interval_ns"] == "300000000"
     assert explained["drain_ns"] == "750000000"
     assert explained["windows"][0] == {
-        "window_ns": 3000000000, "at_most": "12.5", "requests_at_most": 12,
+        "window_ns": 3000000000, "at_most": "12.5", "requests_at_most": 12, "end_included": True,
     }
     assert explained["strict"] == [
         {"limit": "3/s capacity=1", "at_most": 10, "window_ns": 3000000000, "burst": 1},
         {"limit": "100/min capacity=5", "at_most": 10, "window_ns": 3000000000, "burst": 5},
+        {"limit": "window 10/3s", "at_most": 10, "window_ns": 3000000000, "burst": 10},
     ]
+    assert "window 10/3s             all at once; its end not included, up to 632 bytes a key\n" \
+        in weir("explain", "10/3s capacity=2.5").stdout
 
 
 @pytest.mark.parametrize(
@@ -615,6 +621,28 @@ def test_explain_knows_the_largest_and_the_smallest(limit):
     again = json.loads(weir("explain", "--json", explained["limit"]).stdout)
     for same in ("limit", "rate_per_s", "interval_ns", "drain_ns", "capacity"):
         assert explained[same] == again[same]
+
+
+@pytest.mark.parametrize(
+    "limit, waits",
+    [
+        ("5/min block=15min", "15 min for a take of 1, 15 min for a take of 5, the block included"),
+        ("5/min block=30s", "30 s for a take of 1, 1 min for a take of 5, the block included"),
+        ("5/min block=empty", "1 min for a take of 1, 1 min for a take of 5, the block included"),
+        ("1/min block=1ns", "1 min for a take of 1, the block included"),
+        ("5/min", "12 s for a take of 1, 1 min for a take of 5"),
+    ],
+)
+def test_explain_counts_the_block(limit, waits):
+    said = weir("explain", limit).stdout
+    assert f"  waits       at most {waits}; more than that never passes\n" in said
+    explained = json.loads(weir("explain", "--json", limit).stdout)
+    longest_ns = {"5/min block=15min": 15 * 60 * 10**9}.get(limit, 60 * 10**9)
+    assert explained["wait_max_ns"] == str(longest_ns)
+    assert explained["bucket_bytes"] == 40
+    is_blocking = "block" in limit
+    assert explained.get("block_bytes") == (40 if is_blocking else None)
+    assert ("and as many again for a block, until that ends\n" in said) == is_blocking
 
 
 def test_explain_tells_a_stepped_limit_by_its_periods():
@@ -635,7 +663,7 @@ def test_explain_tells_a_fixed_limit_by_the_calendar():
     explained = json.loads(weir("explain", "--json", "fixed 1000/month").stdout)
     assert (explained["kind"], explained["period_months"]) == ("fixed", 1)
     assert explained["windows"] == [{"window_ns": 31 * 86400 * 10**9, "at_most": "3000",
-                                     "requests_at_most": 3000}]
+                                     "requests_at_most": 3000, "end_included": True}]
     said = weir("explain", "fixed 1000/month").stdout
     assert "  lets pass   1000 in each month of the calendar, in UTC, " in said
     assert "  empties     when its window ends, after at most 31 d\n" in said
@@ -645,13 +673,41 @@ def test_explain_tells_a_fixed_limit_by_the_calendar():
 
 def test_explain_does_not_promise_a_sliding_window():
     explained = json.loads(weir("explain", "--json", "sliding 10/s").stdout)
-    assert [window["at_most"] for window in explained["windows"]][:2] == ["19", "609"]
+    assert [window["at_most"] for window in explained["windows"]][:2] == ["19", "550"]
+    assert explained["rate_per_s"] == "9"
     said = weir("explain", "sliding 10/s").stdout
-    assert "less than 10 for each of its windows that one meets:\n" in said
+    assert "at most 9 for each of its windows that it meets, and 1 more:\n" in said
+    assert "  counts      10 per s in two windows of which the former fades\n" \
+        "  lets pass   at most 9 per s in the long run\n" in said
+    one = weir("explain", "sliding 1/min").stdout
+    assert "  lets pass   at most 1 per 2 min in the long run\n" in one
+    assert "at most 1, and 1 more for each whole 2 min:\n" in one
+    assert "any 1 h      at most 31\n" in one
+    assert json.loads(weir("explain", "--json", "sliding 1/s").stdout)["rate_per_s"] == "0.5"
     assert "         1.5 s  |####################                    | 5\n" in said
     sized = weir("explain", "sliding 10/s", "--max-latency", "1s")
     assert (sized.returncode, sized.stdout) == (2, "")
     assert "this kind holds its count" in sized.stderr
+
+
+def test_explain_promises_of_a_window_just_its_count():
+    explained = json.loads(weir("explain", "--json", "window 25/5s").stdout)
+    assert [window["at_most"] for window in explained["windows"]] == ["25", "300", "18000", "432000"]
+    assert {window["end_included"] for window in explained["windows"]} == {False}
+    said = weir("explain", "window 25/5s").stdout
+    assert "in any window of T, its beginning included and its end not, at most 25 for each 5 s" \
+        " begun:\n                any 5 s      at most 25\n" in said
+    [longest] = json.loads(weir("explain", "--json", "window 1/36525d").stdout)["windows"]
+    assert (longest["at_most"], longest["requests_at_most"]) == ("1", 1)
+
+
+@pytest.mark.parametrize("words", [["take", "k", "10/s"], ["can-take", "k", "10/s", "100/min"],
+                                   ["run", "k", "10/s", "--", "true"]])
+def test_variables_that_nothing_can_ask_for_are_wrong_usage(words, tmp_path):
+    done = weir(words[0], "--vars", "user=ann", "--store", f"file:{tmp_path}/buckets.weir", *words[1:])
+    assert (done.returncode, done.stdout) == (125 if words[0] == "run" else 2, "")
+    assert "--vars are for the keys of a chain: no name is among these limits" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("operation", ["take", "can-take", "fill", "refund"])
@@ -666,17 +722,47 @@ def test_explain_finds_the_limit_for_at_most():
     assert json.loads(done.stdout) == {
         "at_most": "300", "window_ns": 60_000_000_000, "choices": [
             {"limit": "270/min capacity=30", "capacity": "30", "rate_per_s": "4.5",
-             "recommended": True},
+             "end_included": True, "key_bytes_at_most": 40, "recommended": True},
             {"limit": "299/min capacity=1", "capacity": "1", "rate_per_s": "299/60",
-             "recommended": False},
-            {"limit": "150/min", "capacity": "150", "rate_per_s": "2.5", "recommended": False}],
+             "end_included": True, "key_bytes_at_most": 40, "recommended": False},
+            {"limit": "150/min", "capacity": "150", "rate_per_s": "2.5",
+             "end_included": True, "key_bytes_at_most": 40, "recommended": False},
+            {"limit": "window 300/min", "capacity": "300", "rate_per_s": "5",
+             "end_included": False, "key_bytes_at_most": 2952, "recommended": False}],
     }
     assert weir("explain", "at", "most", "300", "in any 60s").stdout \
         == weir("explain", "at most 300 in any 60s").stdout
-    assert "under 1/min two are never closer than 1 min" \
-        in weir("explain", "at most 1 in any min").stdout
-    exact = weir("explain", "at most 1000000000000 in any 7ns")
-    assert "No bucket can keep that exactly" in exact.stdout
+    one = weir("explain", "at most 1 in any min").stdout
+    assert "under 1/min two are never closer than 1 min" in one
+    assert re.search(r"^  window 1/min  .*  560 bytes  <- take this$", one, re.M)
+    exact = weir("explain", "at most 1000000000000 in any 7ns").stdout
+    assert "No bucket can keep that exactly" in exact
+    assert "No window does: it counts up to 1000000." in exact
+    assert "No window does: it counts whole units." in weir("explain", "at most 0.5 in any s").stdout
+
+
+def test_explain_finds_the_bucket_that_also_drains_in_time():
+    done = weir("explain", "--json", "at most 300 in any 60s", "--max-latency", "2s")
+    choices = json.loads(done.stdout)["choices"]
+    assert [choice["limit"] for choice in choices if choice["recommended"]] == ["291/min capacity=9"]
+    assert [choice["limit"] for choice in choices] \
+        == ["291/min capacity=9", "299/min capacity=1", "window 300/min"]
+    drains_ns = [Fraction(json.loads(weir("explain", "--json", limit).stdout)["drain_ns"])
+                 for limit in ("291/min capacity=9", "290/min capacity=10")]
+    assert drains_ns[0] <= 2 * 10**9 < drains_ns[1]
+
+
+@pytest.mark.parametrize("latency, count", [("7s", 3), ("1h", 4)])
+def test_explain_gives_up_no_more_rate_for_more_patience(latency, count):
+    words = ["at most 300 in any 60s", "--max-latency", latency]
+    choices = json.loads(weir("explain", "--json", *words).stdout)["choices"]
+    assert choices[0]["limit"] == "270/min capacity=30"
+    assert [choice["recommended"] for choice in choices] == [True] + [False] * (count - 1)
+    said = weir("explain", *words).stdout
+    assert re.search(r"^  270/min capacity=30  .* 90\.0 % of the rate .*  <- take this$", said, re.M)
+    assert said.count("<- take this") == 1
+    window = {"7s": "7 s", "1h": "1 h"}[latency]
+    assert f"Full, each of these has drained within {window}." in said
 
 
 def test_explain_sizes_by_latency():
@@ -687,7 +773,8 @@ def test_explain_sizes_by_latency():
     assert explained["max_latency_ns"] == 200_000_000
     assert explained["delay_max_ns"] == "200000000"
     assert explained["windows"][0] == {"window_ns": 10**9, "at_most": "120",
-                                       "requests_at_most": 120, "leave_at_most": 101}
+                                       "requests_at_most": 120, "end_included": True,
+                                       "leave_at_most": 101}
 
 
 @pytest.mark.parametrize(
@@ -700,7 +787,7 @@ def test_explain_sizes_by_latency():
         (["10/s", "burst=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
         (["10/s", "--max-latency", "0s"], "--max-latency is above 0"),
         (["10/s", "--max-latency", "soon"], "expected a duration"),
-        (["at most 3 in any 1s", "--max-latency", "1s"], "--max-latency is for a limit"),
+        (["at most 3 in any 1s", "--max-latency", "499ms"], "no bucket that keeps that has room"),
         (["at most 3"], "expected 'in any' and a time"),
         (["at most 0 in any 1s"], "it is a ban"),
         (["at", "most"], "expected 'at most N in any T'"),

@@ -68,6 +68,33 @@ static void csv_is_a_time_a_key_and_a_cost(void **state)
     refuses(&reader, "1,a,0.0000001", "six places");
 }
 
+static void doubled_quotes_of_a_key_are_one(void **state)
+{
+    (void)state;
+    struct arrival_reader reader = begun("1", NULL, BEGIN_ARRIVAL);
+    static const char *const CASES[][2] = {
+        {"1,\"x\"\"y\"", "x\"y"},
+        {"1,\"\"\"\"", "\""},
+        {"1,\"\"\"\"\"\",2", "\"\""},
+        {"1,\"a,\"\"b\"\"\"", "a,\"b\""},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char line[32];
+        struct arrival arrival;
+        (void)strcpy(line, CASES[i][0]);
+        assert_null(arrival_read(&reader, line_of(line), &arrival));
+        assert_true(arrival.key_is_doubled);
+        arrival_undouble(&arrival, line + (arrival.key.at - line)); // where it is
+        assert_int_equal(arrival.key.length, strlen(CASES[i][1]));
+        assert_memory_equal(arrival.key.at, CASES[i][1], arrival.key.length);
+    }
+    struct arrival arrival;
+    assert_null(arrival_read(&reader, line_of("1,\"plain\",\"0\""), &arrival));
+    assert_false(arrival.key_is_doubled);
+    assert_null(arrival_read(&reader, line_of("1,x\"\"y"), &arrival)); // not in quotes
+    assert_false(arrival.key_is_doubled);
+}
+
 static void a_header_names_the_columns(void **state)
 {
     (void)state;
@@ -82,8 +109,74 @@ static void a_header_names_the_columns(void **state)
     reads(&reader, "7,bob", 7000000000, "", WEIR_UNIT);
     reader = begun("time,user", "time", BEGIN_HEADER);
     reads(&reader, "7,bob", 7000000000, "7", WEIR_UNIT);
+    reader = begun("COST,Key,\"Time\"", NULL, BEGIN_HEADER); // however it is written
+    reads(&reader, "2,bob,7", 7000000000, "bob", 2 * WEIR_UNIT);
+    assert_false(arrival_wants_key(&reader));
+    reader = begun("Time,User", "user", BEGIN_HEADER);
+    reads(&reader, "7,bob", 7000000000, "bob", WEIR_UNIT);
+    assert_false(arrival_wants_key(&reader));
     (void)begun("time,user", "address", BEGIN_NEVER);
+    (void)begun("time,user,User", "user", BEGIN_NEVER);
     (void)begun("1,2", "user", BEGIN_NEVER);
+}
+
+static void columns_that_could_be_the_key_are_told(void **state)
+{
+    (void)state;
+    struct arrival_reader reader = begun("time,user,cost", NULL, BEGIN_HEADER);
+    assert_true(arrival_wants_key(&reader));
+    reader = begun("time,user,cost", "none", BEGIN_HEADER); // somebody said so
+    assert_false(arrival_wants_key(&reader));
+    reader = begun("time,cost", NULL, BEGIN_HEADER);
+    assert_false(arrival_wants_key(&reader));
+    reader = begun("1,a", NULL, BEGIN_ARRIVAL);
+    assert_false(arrival_wants_key(&reader));
+}
+
+static void a_column_that_is_read_is_named_once(void **state)
+{
+    (void)state;
+    (void)begun("time,time", NULL, BEGIN_NEVER);
+    (void)begun("time,cost,cost", NULL, BEGIN_NEVER);
+    (void)begun("time,user,user", "user", BEGIN_NEVER);
+    struct arrival_reader reader =
+        begun("time,user,user,key", NULL, BEGIN_HEADER); // neither is read
+    reads(&reader, "7,a,b,k", 7000000000, "k", WEIR_UNIT);
+}
+
+static void a_mark_before_the_first_line_is_skipped(void **state)
+{
+    (void)state;
+    struct bytes line = arrival_first_line(line_of("\xef\xbb\xbftime"));
+    assert_int_equal(line.length, 4);
+    assert_memory_equal(line.at, "time", 4);
+    assert_int_equal(arrival_first_line(line_of("\xef\xbb")).length, 2);
+    assert_int_equal(arrival_first_line(line_of("1.5")).length, 3);
+}
+
+/* Also on the first line, where nothing is known of the format yet. */
+static void a_wrong_time_is_told_for_what_it_is(void **state)
+{
+    (void)state;
+    static const char *const CASES[][2] = {
+        {"1.0000000001", "the time is finer than a nanosecond"},
+        {"1.0000000001,bob", "the time is finer than a nanosecond"},
+        {"99999999999s", "the time is after the year 2116"},
+        {"1795266000000", "the time is after the year 2116 in seconds; in milliseconds: --unit ms"},
+        {"1795266000000000,bob",
+         "the time is after the year 2116 in seconds; in microseconds: --unit us"},
+        {"1795266000000000000.0",
+         "the time is after the year 2116 in seconds; in nanoseconds: --unit ns"},
+        {"9999999999999999999", "the time is after the year 2116"},
+        {"2026-02-30T00:00:00Z", "there is no such date or time of day"},
+        {"10.0.0.1 - -", "neither CSV that begins with a time, nor an access log"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct arrival_reader reader = {.unit_power = 9};
+        const char *why;
+        assert_int_equal(arrival_begin(&reader, line_of(CASES[i][0]), &why), BEGIN_UNKNOWN);
+        assert_string_equal(why, CASES[i][1]);
+    }
 }
 
 static void blank_lines_and_comments_are_no_arrivals(void **state)
@@ -99,13 +192,17 @@ static void the_first_line_tells_the_format(void **state)
 {
     (void)state;
     (void)begun("what is this", NULL, BEGIN_UNKNOWN);
-    (void)begun("when,who", NULL, BEGIN_UNKNOWN);
+    (void)begun("when,who", NULL, BEGIN_NEVER); // columns, and none of them is a time
+    (void)begun("\"first name\",cost", NULL, BEGIN_NEVER);
+    (void)begun("Well, this is no header", NULL, BEGIN_UNKNOWN);
+    (void)begun("when", NULL, BEGIN_UNKNOWN);
     (void)begun("{\"time\": 1}", NULL, BEGIN_UNKNOWN);
     assert_int_equal(begun("2026-11-21T10:24:48Z,bob", NULL, BEGIN_ARRIVAL).format, FORMAT_CSV);
     struct arrival_reader asked = {.format = FORMAT_CSV};
     const char *why;
     assert_int_equal(arrival_begin(&asked, line_of("when,who"), &why), BEGIN_NEVER);
-    assert_string_equal(why, "the header names no column 'time'");
+    assert_string_equal(why,
+                        "the header names no column 'time'; it needs one, as in time,key,cost");
 }
 
 #define COMMON   "203.0.113.7 - frank [10/Oct/2000:13:55:36 -0700] \"GET /a/b?c=1 HTTP/1.0\" 200 23"
@@ -172,7 +269,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_is_a_time_a_key_and_a_cost),
+        cmocka_unit_test(doubled_quotes_of_a_key_are_one),
         cmocka_unit_test(a_header_names_the_columns),
+        cmocka_unit_test(columns_that_could_be_the_key_are_told),
+        cmocka_unit_test(a_column_that_is_read_is_named_once),
+        cmocka_unit_test(a_mark_before_the_first_line_is_skipped),
+        cmocka_unit_test(a_wrong_time_is_told_for_what_it_is),
         cmocka_unit_test(blank_lines_and_comments_are_no_arrivals),
         cmocka_unit_test(the_first_line_tells_the_format),
         cmocka_unit_test(access_logs_have_fields_for_keys),

@@ -70,6 +70,9 @@ static void amounts_are_rounded_to_six_places_for_people(void **state)
     about_is("30.5", "30.5");
     about_is("0.000001", "0.000001");
     about_is("10/3", "about 3.333333");
+    about_is("9000000000/1500000000", "6");
+    about_is("7/2800000", "about 0.000003"); // 0.0000025
+    about_is("21/14", "1.5");
     about_is("20/3", "about 6.666667");
     about_is("0.9999995", "about 1");
     about_is("0.9999994", "about 0.999999");
@@ -175,15 +178,20 @@ static void plans_are_read_from_words(void **state)
     }
 }
 
-/* Whatever is chosen guarantees what was wanted, none twice, and the first holds a tenth. */
+/* Whatever is chosen guarantees what was wanted, none twice, and the first holds a tenth; the last is the
+ * window. */
 static void choices_differ_and_the_first_holds_a_tenth(void **state)
 {
     (void)state;
     for (uint64_t count = 1; count <= 300; count++) {
         const struct plan plan = {count * WEIR_UNIT, 7000000000};
         struct plan_choice choices[PLAN_CHOICE_MAX];
-        size_t choice_count = plan_choose(&plan, choices);
-        assert_int_equal(choice_count, count < 2 ? 0 : count < 4 ? 1 : count < 20 ? 2 : 3);
+        size_t choice_count = plan_choose(&plan, 0, choices);
+        assert_int_equal(choice_count, count < 2 ? 1 : count < 4 ? 2 : count < 20 ? 3 : 4);
+        const struct weir_limit_config *window = &choices[--choice_count].config;
+        assert_int_equal(window->kind, WEIR_KIND_WINDOW);
+        assert_int_equal(window->count_micro, count * WEIR_UNIT);
+        assert_int_equal(window->period_ns, plan.window_ns);
         for (size_t i = 0; i < choice_count; i++) {
             struct weir_amount bound = promise_bound(&choices[i].config, plan.window_ns);
             assert_true(amount_floor(&bound) == count && amount_ceil(&bound) == count);
@@ -193,6 +201,67 @@ static void choices_differ_and_the_first_holds_a_tenth(void **state)
         }
         uint64_t tenth = count / 10 > 0 ? count / 10 : 1;
         assert_true(choice_count == 0 || choices[0].config.capacity_micro == tenth * WEIR_UNIT);
+    }
+}
+
+static void a_window_counts_whole_units_up_to_its_maximum(void **state)
+{
+    (void)state;
+    struct weir_limit_config config;
+    struct plan plan = {2 * WEIR_UNIT + WEIR_UNIT / 2, 1000000000};
+    assert_true(plan_window(&config, &plan));
+    assert_int_equal(config.count_micro, 2 * WEIR_UNIT);
+    plan.at_most_micro = WEIR_UNIT - 1;
+    assert_false(plan_window(&config, &plan));
+    plan.at_most_micro = WEIR_WINDOW_COUNT_MAX * WEIR_UNIT;
+    assert_true(plan_window(&config, &plan));
+    plan.at_most_micro += WEIR_UNIT;
+    assert_false(plan_window(&config, &plan));
+}
+
+/* The largest whole one that keeps both: what it admits in any window, and when it has drained. */
+static void a_capacity_within_a_latency_is_the_largest(void **state)
+{
+    (void)state;
+    struct weir_limit_config config;
+    for (uint64_t count = 2; count <= 60; count++) {
+        const struct plan plan = {count * WEIR_UNIT, 7000000000};
+        for (uint64_t latency_ns = 50000000; latency_ns < 20000000000; latency_ns += 350000000) {
+            uint64_t chosen_micro = plan_capacity_within(&plan, latency_ns);
+            assert_int_equal(chosen_micro % WEIR_UNIT, 0);
+            for (uint64_t capacity = 1; capacity < count; capacity++) {
+                assert_true(plan_bucket(&config, &plan, capacity * WEIR_UNIT));
+                struct weir_amount drain_ns = promise_drain_ns(&config, config.capacity_micro);
+                bool is_soon = amount_ceil(&drain_ns) <= latency_ns;
+                assert_true(is_soon == (capacity * WEIR_UNIT <= chosen_micro));
+            }
+        }
+    }
+    const struct plan large = {WEIR_MICRO_MAX, WEIR_SPAN_NS_MAX};
+    assert_int_equal(plan_capacity_within(&large, WEIR_SPAN_NS_MAX), WEIR_MICRO_MAX / 2);
+}
+
+/* More patience never gives up more of the rate than the usual tenth, and all that is named drains in time. */
+static void a_latency_makes_a_bucket_smaller_and_never_larger(void **state)
+{
+    (void)state;
+    struct plan_choice choices[PLAN_CHOICE_MAX];
+    for (uint64_t count = 2; count <= 60; count++) {
+        const struct plan plan = {count * WEIR_UNIT, 7000000000};
+        uint64_t usual_micro = (count / 10 > 0 ? count / 10 : 1) * WEIR_UNIT;
+        for (uint64_t latency_ns = 50000000; latency_ns < 20000000000; latency_ns += 350000000) {
+            uint64_t most_micro = plan_capacity_within(&plan, latency_ns);
+            size_t choice_count = plan_choose(&plan, latency_ns, choices);
+            assert_true(choice_count <= PLAN_CHOICE_MAX);
+            assert_int_equal(choice_count > 1, most_micro > 0); // the window is always there
+            for (size_t i = 0; i + 1 < choice_count; i++) {
+                assert_true(choices[i].config.capacity_micro <= most_micro);
+            }
+            if (most_micro > 0) {
+                assert_int_equal(choices[0].config.capacity_micro,
+                                 most_micro < usual_micro ? most_micro : usual_micro);
+            }
+        }
     }
 }
 
@@ -247,6 +316,19 @@ static void windows_of_the_calendar_promise_by_how_many_are_met(void **state)
     assert_int_equal(promise_period_ns(&config), 731 * day_ns);
 }
 
+static void a_window_promises_its_count_without_the_end(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("window 25/5s");
+    assert_false(promise_includes_end(&config));
+    amount_is(promise_bound(&config, 1), "25");
+    amount_is(promise_bound(&config, UINT64_C(5000000000)), "25");
+    amount_is(promise_bound(&config, UINT64_C(5000000001)), "50"); // all at 0, and again at 5 s
+    amount_is(promise_bound(&config, UINT64_C(60000000000)), "300");
+    config = parse("window 1/36525d");
+    amount_is(promise_bound(&config, WEIR_SPAN_NS_MAX), "1");
+}
+
 static void a_sliding_limit_promises_less_than_its_windows_hold(void **state)
 {
     (void)state;
@@ -256,6 +338,57 @@ static void a_sliding_limit_promises_less_than_its_windows_hold(void **state)
     amount_is(promise_bound(&config, 1000000000), "19");
     amount_is(promise_drain_ns(&config, WEIR_UNIT), "1100000000");
     amount_is(promise_drain_ns(&config, 10 * WEIR_UNIT), "2000000000");
+    amount_is(promise_bound(&config, UINT64_C(60000000000)), "550");
+    config = parse("sliding 1/s");
+    amount_is(promise_bound(&config, 1999999999), "1");
+    amount_is(promise_bound(&config, 2000000000), "2");
+    amount_is(promise_rate_per_s(&config), "0.5");
+}
+
+/* Somebody who comes at any time, and now and then not for a while. */
+static uint64_t erratic(const struct weir_limit_config *config, uint64_t window_ns, uint64_t seed)
+{
+    struct weir_limit limit;
+    struct weir_bucket bucket = {0};
+    uint64_t admitted = 0;
+    assert_int_equal(weir_limit_init(&limit, config, NULL), WEIR_OK);
+    for (uint64_t now_ns = 0; now_ns <= window_ns;) {
+        struct weir_decision decision = weir_bucket_take(&bucket, &limit, WEIR_UNIT, now_ns);
+        admitted += decision.verdict == WEIR_ALLOWED;
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+        uint64_t idle_ns = (seed >> 33) % config->period_ns * (seed >> 62);
+        bool comes_in_time = seed >> 59 != 0;
+        now_ns += !comes_in_time                     ? idle_ns
+                  : decision.verdict == WEIR_LIMITED ? (uint64_t)decision.retry_after_ns
+                                                     : 0;
+    }
+    return admitted;
+}
+
+/* What passes under a sliding limit in the long run: COUNT - 1 per period, and of COUNT 1 one in two. */
+static void a_sliding_limit_lets_pass_less_than_its_count_in_the_long_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t admitted; // in a thousand periods, by who always takes as soon as he may
+        const char *rate_per_s;
+    } CASES[] = {{"sliding 1/s", 501, "0.5"},
+                 {"sliding 2/s", 1002, "1"},
+                 {"sliding 5/s", 4002, "4"},
+                 {"sliding 10/s", 9002, "9"},
+                 {"sliding 100/s", 99002, "99"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct weir_limit_config config = parse(CASES[i].text);
+        const uint64_t window_ns = 1000 * config.period_ns;
+        struct weir_amount bound = promise_bound(&config, window_ns);
+        assert_int_equal(greedy(&config, window_ns), CASES[i].admitted);
+        assert_true(CASES[i].admitted <= amount_floor(&bound));
+        amount_is(promise_rate_per_s(&config), CASES[i].rate_per_s);
+        for (uint64_t seed = 0; seed < 50; seed++) {
+            assert_true(erratic(&config, window_ns, seed) <= amount_floor(&bound));
+        }
+    }
 }
 
 static void amounts_round_both_ways(void **state)
@@ -280,10 +413,15 @@ int main(void)
         cmocka_unit_test(planned_buckets_keep_their_word),
         cmocka_unit_test(plans_are_read_from_words),
         cmocka_unit_test(choices_differ_and_the_first_holds_a_tenth),
+        cmocka_unit_test(a_window_counts_whole_units_up_to_its_maximum),
+        cmocka_unit_test(a_capacity_within_a_latency_is_the_largest),
+        cmocka_unit_test(a_latency_makes_a_bucket_smaller_and_never_larger),
         cmocka_unit_test(a_capacity_for_a_latency_is_the_largest),
         cmocka_unit_test(a_queue_promises_what_leaves_it_too),
         cmocka_unit_test(windows_of_the_calendar_promise_by_how_many_are_met),
+        cmocka_unit_test(a_window_promises_its_count_without_the_end),
         cmocka_unit_test(a_sliding_limit_promises_less_than_its_windows_hold),
+        cmocka_unit_test(a_sliding_limit_lets_pass_less_than_its_count_in_the_long_run),
         cmocka_unit_test(amounts_round_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,49 @@ static void a_line_that_is_too_long_is_passed_over_once(void **state)
     }
 }
 
+/* Of a file that grows: what was read once, and from where that began. */
+static void what_was_read_can_be_read_again(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weir-recording-XXXXXX";
+    int fd = mkstemp(path);
+    struct input input;
+    struct bytes line;
+    assert_int_equal(write(fd, "one\nhalf", 8), 8);
+    assert_true(input_open(&input, path));
+    next_is(&input, "one", 1);
+    next_is(&input, "half", 2);
+    assert_int_equal(next(&input, &line), INPUT_END);
+    assert_int_equal(write(fd, " a line\nmore\n", 13), 13);
+    assert_true(input_again(&input));
+    next_is(&input, "one", 1);
+    next_is(&input, "half", 2);
+    assert_int_equal(next(&input, &line), INPUT_END);
+    assert_int_equal(input.failed, 0);
+    input_close(&input);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
+static void a_pipe_is_not_read_again(void **state)
+{
+    (void)state;
+    struct input input;
+    struct bytes line;
+    int ends[2];
+    char path[32];
+    assert_int_equal(pipe(ends), 0);
+    (void)snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_true(input_open(&input, path));
+    assert_int_equal(write(ends[1], "one\n", 4), 4);
+    (void)close(ends[1]);
+    next_is(&input, "one", 1);
+    assert_int_equal(next(&input, &line), INPUT_END);
+    assert_false(input_again(&input));
+    input_close(&input);
+    (void)close(ends[0]);
+}
+
 static void lines_are_whole_wherever_a_piece_ends(void **state)
 {
     (void)state;
@@ -248,7 +291,6 @@ static void a_recording_knows_its_ends_and_who_was_late(void **state)
     struct recording *recording = calloc(1, sizeof *recording);
     recording_add(recording, 50, 1, 7);
     recording_add(recording, 90, 1, 7);
-    assert_true(recording_is_exact(recording));
     recording_add(recording, 30, 1, 7);
     recording_add(recording, 90, 1, 7);
     recording_add(recording, 80, 1, 7);
@@ -256,10 +298,25 @@ static void a_recording_knows_its_ends_and_who_was_late(void **state)
     assert_int_equal(recording->latest_ns, 90);
     assert_int_equal(recording->late_count, 2);
     assert_int_equal(recording->late_max_ns, 60);
-    assert_true(recording_is_exact(recording));
+    assert_false(recording->has_keys);
     recording_add(recording, 91, 1, 8);
-    assert_false(recording_is_exact(recording));
+    assert_true(recording->has_keys);
     free(recording);
+}
+
+static void a_history_keeps_the_first_and_counts_all(void **state)
+{
+    (void)state;
+    struct history *history = calloc(1, sizeof *history);
+    for (uint64_t i = 0; i < KEPT_COUNT_MAX; i++) {
+        history_add(history, 10 * i, i);
+    }
+    assert_true(history_is_whole(history));
+    history_add(history, 1, 1);
+    assert_false(history_is_whole(history));
+    assert_int_equal(history->count, KEPT_COUNT_MAX + 1);
+    assert_int_equal(history->kept[KEPT_COUNT_MAX - 1].at_ns, 10 * (KEPT_COUNT_MAX - 1));
+    free(history);
 }
 
 /* ---- The axis ---- */
@@ -295,12 +352,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_end_in_any_of_the_usual_ways),
         cmocka_unit_test(a_line_that_is_too_long_is_passed_over_once),
+        cmocka_unit_test(what_was_read_can_be_read_again),
+        cmocka_unit_test(a_pipe_is_not_read_again),
         cmocka_unit_test(lines_are_whole_wherever_a_piece_ends),
         cmocka_unit_test(few_keys_are_counted_exactly),
         cmocka_unit_test(many_keys_are_counted_within_their_error),
         cmocka_unit_test(long_keys_are_cut_where_they_are_kept),
         cmocka_unit_test(bins_widen_and_lose_nobody),
         cmocka_unit_test(a_recording_knows_its_ends_and_who_was_late),
+        cmocka_unit_test(a_history_keeps_the_first_and_counts_all),
         cmocka_unit_test(steps_of_the_axis_are_round_and_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

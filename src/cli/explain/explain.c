@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "cli/explain/explain.h"
+#include "cli/limit_arguments.h"
+#include "cli/name_hint.h"
 #include "cli/promise.h"
+#include "config/config.h"
 #include "core/quantity.h"
 
 /* Windows worth a line: the limit's own period, and those that people think in. */
@@ -26,13 +29,13 @@ static void choose_windows(struct explanation *e)
     }
 }
 
-/* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise; a window does. */
+/* "Never more than COUNT in any PERIOD", which a bucket of COUNT/PERIOD does not promise: the limits that do. */
 static void choose_strict(struct explanation *e)
 {
     const struct plan plan = {e->config.count_micro, e->windows_ns[0]};
     if (e->config.count_micro % WEIR_UNIT == 0 && e->config.kind != WEIR_KIND_WINDOW) {
         e->count = e->config.count_micro / WEIR_UNIT;
-        e->strict_count = plan_choose(&plan, e->strict);
+        e->strict_count = plan_choose(&plan, 0, e->strict);
     }
 }
 
@@ -68,9 +71,9 @@ const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LI
     return text;
 }
 
-uint64_t explain_events_bytes(const struct weir_limit_config *config)
+uint64_t explain_key_bytes(const struct weir_limit_config *config)
 {
-    return config->count_micro / WEIR_UNIT * EVENT_BYTES + 2 * EVENT_CHUNK_BYTES;
+    return BUCKET_BYTES + (config->kind == WEIR_KIND_WINDOW ? promise_events_bytes(config) : 0);
 }
 
 static void explanation_init(struct explanation *e, const struct weir_limit_config *config,
@@ -84,6 +87,8 @@ static void explanation_init(struct explanation *e, const struct weir_limit_conf
         .interval_ns = promise_drain_ns(config, WEIR_UNIT),
         .drain_ns = promise_drain_ns(config, promise_held_micro(config)),
         .delay_max_ns = promise_drain_ns(config, config->capacity_micro),
+        .wait_of_one_ns = promise_wait_ns(config, WEIR_UNIT),
+        .wait_max_ns = promise_wait_ns(config, config->capacity_micro),
     };
     (void)limit_text(config, e->canonical);
     say_period(e);
@@ -104,11 +109,14 @@ uint64_t requests_at_most(const struct explanation *e, const struct weir_amount 
     return e->config.capacity_micro >= WEIR_UNIT ? amount_floor(bound) : 0;
 }
 
-enum { OPTION_MAX_LATENCY, OPTION_JSON };
+enum { OPTION_CONFIG, OPTION_MAX_LATENCY, OPTION_JSON };
 
 static const struct option OPTIONS[] = {
+    [OPTION_CONFIG] = {"config", "FILE",
+                       "a configuration, one of whose limits is meant by its name"},
     [OPTION_MAX_LATENCY] = {"max-latency", "DURATION",
-                            "choose the capacity: the most that drains in so much time"},
+                            "choose the capacity: the most that drains in so much time; of\n"
+                            "at most N in any T, leave out what takes longer"},
     [OPTION_JSON] = {"json", NULL, "the same as JSON, every number exact"},
     {NULL, NULL, NULL},
 };
@@ -119,7 +127,9 @@ enum { WORD_COUNT_MAX = 16 };
 struct request {
     const struct command *command;
     char text[WEIR_LIMIT_TEXT_MAX + 1];
-    uint64_t max_latency_ns; // 0: none
+    const char *config_path;         // NULL: none
+    const struct named_limit *named; // NULL: it is written out
+    uint64_t max_latency_ns;         // 0: none
     bool json;
 };
 
@@ -156,6 +166,10 @@ static int explain_limit(const struct request *request)
     struct weir_limit_config config;
     struct weir_error error;
     if (weir_limit_parse(&config, request->text, strlen(request->text), &error) != WEIR_OK) {
+        char hint[NAME_HINT_BYTES_MAX];
+        if (request->config_path == NULL && name_hint(request->text, hint)[0] != '\0') {
+            return usage_error(request->command, "'%s' is no kind of limit%s", request->text, hint);
+        }
         complain_at(request->command, request->text, &error);
         return CLI_USAGE;
     }
@@ -168,6 +182,7 @@ static int explain_limit(const struct request *request)
     struct explanation explanation;
     explanation_init(&explanation, &config, request->text);
     explanation.max_latency_ns = request->max_latency_ns;
+    explanation.named = request->named;
     return request->json ? explain_in_json(request->command, &explanation)
                          : explain_in_words(&explanation);
 }
@@ -185,6 +200,52 @@ static int read_latency(struct request *request, const char *text)
     return CLI_DONE;
 }
 
+/* The text may be a name; then it becomes what the name stands for. An exit code. */
+static int read_name(struct request *request, const struct names *names)
+{
+    struct weir_error error;
+    struct name_found found;
+    if (names_resolve(names, request->text, strlen(request->text), &found, &error) != WEIR_OK) {
+        complain_at(request->command, request->text, &error);
+        return CLI_USAGE;
+    }
+    if (found.chain != NULL) {
+        return usage_error(request->command,
+                           "%s is a chain: one limit at a time, each keeps its own promise",
+                           found.chain->name);
+    }
+    request->named = found.limit;
+    if (found.limit != NULL) { // a limit's text was good, so it fits
+        const struct bytes *words = &found.limit->usual.words;
+        memcpy(request->text, words->at, words->length);
+        request->text[words->length] = '\0';
+    }
+    return CLI_DONE;
+}
+
+static int explain_in_config(struct request *request)
+{
+    struct config_error error;
+    struct names *names = config_read(request->config_path, &error);
+    if (names == NULL) {
+        char line[CONFIG_PATH_BYTES_MAX + CONFIG_MESSAGE_BYTES_MAX];
+        config_error_print(&error, request->config_path, line, sizeof line);
+        complain(request->command, "%s", line);
+        return CLI_FAILED;
+    }
+    int code = read_name(request, names);
+    code = code == CLI_DONE ? explain_limit(request) : code;
+    names_close(names);
+    return code;
+}
+
+/* True if the words are a list of limits, as take has it. */
+static bool has_several(int count, char **words)
+{
+    struct limit_arguments joined;
+    return limit_arguments_join(&joined, count, words) && strchr(joined.text, ',') != NULL;
+}
+
 static int run_explain(const struct command *command, int count, char **words)
 {
     struct arguments arguments = {.count = count, .words = words};
@@ -195,6 +256,7 @@ static int run_explain(const struct command *command, int count, char **words)
     const char *value;
     for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
         switch (option) {
+        case OPTION_CONFIG: request.config_path = value; break;
         case OPTION_MAX_LATENCY: code = read_latency(&request, value); break;
         case OPTION_JSON: request.json = true; break;
         case ARGUMENT_HELP: command_help(command); return CLI_DONE;
@@ -216,29 +278,32 @@ static int run_explain(const struct command *command, int count, char **words)
     if (!join_limit(request.text, limit_count, limit_words)) {
         return usage_error(command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
-    if (!plan_is_meant(request.text)) {
-        return explain_limit(&request);
+    if (plan_is_meant(request.text)) {
+        return explain_wanted(command, request.text, request.max_latency_ns, request.json);
     }
-    if (request.max_latency_ns > 0) {
-        return usage_error(command, "--max-latency is for a limit, not for 'at most N in any T'");
+    if (has_several(limit_count, limit_words)) {
+        return usage_error(command, "one limit at a time: in a list each keeps its own promise");
     }
-    return explain_wanted(command, request.text, request.json);
+    return request.config_path != NULL ? explain_in_config(&request) : explain_limit(&request);
 }
 
 const struct command EXPLAIN_COMMAND = {
     .name = "explain",
-    .words = "LIMIT... | at most N in any T",
+    .words = "LIMIT | at most N in any T",
     .summary = "what a limit promises",
     .about =
         "Says what a limit promises: how much passes at most in any window, how long anyone\n"
         "waits, how it drains, what it costs in memory, and which limit guarantees that it is\n"
         "never more than so many in any period. Every number is exact. The other way round,\n"
-        "'at most N in any T' names the limits that guarantee just that, one recommended, and\n"
-        "--max-latency makes the bucket as large as whoever waits for it can bear.",
+        "'at most N in any T' names the buckets and the window that guarantee just that, one\n"
+        "recommended, and what each costs; --max-latency leaves out the buckets that take longer\n"
+        "to drain from full.",
     .examples = "    weir explain 10/s\n"
                 "    weir explain 100/s capacity=20\n"
                 "    weir explain at most 300 in any 60s\n"
+                "    weir explain at most 300 in any 60s --max-latency 2s\n"
                 "    weir explain queue 100/s --max-latency 200ms\n"
+                "    weir explain login --config weir.yaml\n"
                 "    weir explain --json 1000/30d\n",
     .options = OPTIONS,
     .run = run_explain,

@@ -12,26 +12,27 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/plan.h"
+#include "limiter/names/names.h"
 #include "weir/decision.h"
 #include "weir/limit.h"
 
 enum {
     BUCKET_BYTES = 40, // two slots of 24 bytes to a line of 64, four fifths of them in use
-    EVENT_BYTES = 8,   // of a window, at most; and a chunk at each end of its log
-    EVENT_CHUNK_BYTES = 256,
     WINDOW_COUNT_MAX = 5
 };
 
 /* Everything that is said of a limit, before it is said in one form or another. */
 struct explanation {
     struct weir_limit_config config;
-    const char *written; // as the command line has it
+    const char *written;             // as the command line has it, or the configuration
+    const struct named_limit *named; // whose it is; NULL: nobody's
     char canonical[WEIR_LIMIT_TEXT_MAX];
     char period[DURATION_TEXT_MAX]; // "30 d"; "s" for 1 s, as in "10 per s"
     bool is_queue;
     uint64_t max_latency_ns; // what the capacity was made for, or 0
     struct weir_amount rate_per_s, interval_ns, drain_ns, delay_max_ns;
-    uint64_t windows_ns[WINDOW_COUNT_MAX]; // the first is the limit's own period
+    struct weir_amount wait_of_one_ns, wait_max_ns; // of whoever is refused
+    uint64_t windows_ns[WINDOW_COUNT_MAX];          // the first is the limit's own period
     size_t window_count;
     uint64_t count; // whole units per period, 0 if they are not whole
     struct plan_choice strict[PLAN_CHOICE_MAX];
@@ -44,8 +45,8 @@ uint64_t requests_at_most(const struct explanation *e, const struct weir_amount 
 /* A limit's canonical text. Returns `text`. */
 const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX]);
 
-/* What the events of a window may need at most, in bytes. */
-uint64_t explain_events_bytes(const struct weir_limit_config *config);
+/* What one key of a limit may need at most, in bytes. */
+uint64_t explain_key_bytes(const struct weir_limit_config *config);
 
 /* "1 s": a window, exactly. Returns `text`. */
 const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX]);
@@ -54,7 +55,9 @@ const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX]);
 int explain_in_words(const struct explanation *e);
 int explain_in_json(const struct command *command, const struct explanation *e);
 
-/* "at most N in any T": which limits guarantee that. An exit code. */
-int explain_wanted(const struct command *command, const char *text, bool json);
+/* "at most N in any T": which limits guarantee that; with a latency, only buckets that drain within it. An
+ * exit code. */
+int explain_wanted(const struct command *command, const char *text, uint64_t max_latency_ns,
+                   bool json);
 
 #endif

@@ -41,31 +41,72 @@ static void say_none(const struct plan *plan)
     (void)putchar('\n');
 }
 
-static void say_choices(const struct plan *plan, const struct plan_choice *choices, size_t count)
+static bool is_window(const struct plan_choice *choice)
+{
+    return choice->config.kind == WEIR_KIND_WINDOW;
+}
+
+static void say_choice(const struct plan *plan, const struct plan_choice *choice,
+                       bool is_recommended)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    uint64_t permille = rate_permille(plan, choice);
+    (void)printf("  %-24s %-24s %3" PRIu64 ".%" PRIu64 " %% of the rate %7" PRIu64 " bytes%s\n",
+                 limit_text(&choice->config, text), choice->why, permille / 10, permille % 10,
+                 explain_key_bytes(&choice->config), is_recommended ? "  <- take this" : "");
+}
+
+/* The window, which is the last; or why there is none. */
+static void say_window(const struct plan *plan, const struct plan_choice *choices, size_t count)
+{
+    char window[DURATION_TEXT_MAX];
+    (void)window_text(plan->window_ns, window);
+    if (count > 0 && is_window(&choices[count - 1])) {
+        (void)puts(
+            "\n  A window remembers what it has let through, so all may come at once, and no rate"
+            " is lost.");
+        (void)printf(
+            "  Its end is not included: what comes exactly %s after the first may pass.\n\n",
+            window);
+        say_choice(plan, &choices[count - 1], count == 1);
+        (void)puts("\n  The bytes are what one key needs of memory, at most.");
+    } else if (plan->at_most_micro < WEIR_UNIT) {
+        (void)puts("\n  No window does: it counts whole units.");
+    } else {
+        (void)printf("\n  No window does: it counts up to %" PRIu64 ".\n", WEIR_WINDOW_COUNT_MAX);
+    }
+}
+
+static void say_choices(const struct plan *plan, uint64_t max_latency_ns,
+                        const struct plan_choice *choices, size_t count)
 {
     struct colours colours = colours_of_output();
     char window[DURATION_TEXT_MAX];
     char most[MICRO_TEXT_MAX];
     (void)print_micro(plan->at_most_micro, most);
     (void)window_text(plan->window_ns, window);
-    (void)printf("%sat most %s in any %s%s, both its ends included\n\n", colours.bold, most, window,
-                 colours.plain);
-    if (count == 0) {
+    (void)printf("%sat most %s in any %s%s\n\n", colours.bold, most, window, colours.plain);
+    if (count == 0 || is_window(&choices[0])) {
         say_none(plan);
+        say_window(plan, choices, count);
         return;
     }
-    (void)printf("  A bucket admits at most capacity + T * rate: so every split of %s will do.\n\n",
-                 most);
-    for (size_t i = 0; i < count; i++) {
-        char text[WEIR_LIMIT_TEXT_MAX];
-        uint64_t permille = rate_permille(plan, &choices[i]);
-        (void)printf("  %-28s %-24s %3" PRIu64 ".%" PRIu64 " %% of the rate%s\n",
-                     limit_text(&choices[i].config, text), choices[i].why, permille / 10,
-                     permille % 10, i == 0 ? "  <- take this" : "");
+    (void)printf(
+        "  A bucket admits at most capacity + T * rate, the ends of T included: so every split"
+        " of %s\n  will do.\n\n",
+        most);
+    for (size_t i = 0; i < count && !is_window(&choices[i]); i++) {
+        say_choice(plan, &choices[i], i == 0);
+    }
+    if (max_latency_ns > 0) {
+        char latency[DURATION_TEXT_MAX];
+        (void)printf("\n  Full, each of these has drained within %s.\n",
+                     window_text(max_latency_ns, latency));
     }
     (void)puts(
         "\n  Rate that is given up is lost for ever; a burst that does not fit can wait. So hold"
         " little,\n  unless those who come in bursts cannot wait.");
+    say_window(plan, choices, count);
 }
 
 static int say_choices_json(const struct command *command, const struct plan *plan,
@@ -80,10 +121,11 @@ static int say_choices_json(const struct command *command, const struct plan *pl
         const struct weir_limit_config *config = &choices[i].config;
         struct weir_amount rate_per_s = promise_rate_per_s(config);
         (void)weir_amount_print(&rate_per_s, rate);
-        json_array_append_new(list,
-                              json_pack("{ss ss ss sb}", "limit", limit_text(config, text),
-                                        "capacity", print_micro(config->capacity_micro, capacity),
-                                        "rate_per_s", rate, "recommended", i == 0));
+        json_array_append_new(
+            list, json_pack("{ss ss ss sb sI sb}", "limit", limit_text(config, text), "capacity",
+                            print_micro(config->capacity_micro, capacity), "rate_per_s", rate,
+                            "end_included", !is_window(&choices[i]), "key_bytes_at_most",
+                            (json_int_t)explain_key_bytes(config), "recommended", i == 0));
     }
     json_t *root = json_pack("{ss sI so}", "at_most", print_micro(plan->at_most_micro, most),
                              "window_ns", (json_int_t)plan->window_ns, "choices", list);
@@ -97,7 +139,8 @@ static int say_choices_json(const struct command *command, const struct plan *pl
     return CLI_DONE;
 }
 
-int explain_wanted(const struct command *command, const char *text, bool json)
+int explain_wanted(const struct command *command, const char *text, uint64_t max_latency_ns,
+                   bool json)
 {
     struct plan plan;
     struct weir_error error;
@@ -106,10 +149,14 @@ int explain_wanted(const struct command *command, const char *text, bool json)
         complain_at(command, text, &error);
         return CLI_USAGE;
     }
-    size_t count = plan_choose(&plan, choices);
+    if (max_latency_ns > 0 && plan_capacity_within(&plan, max_latency_ns) == 0) {
+        return usage_error(command, "no bucket that keeps that has room for a cost of 1 that drains"
+                                    " so soon");
+    }
+    size_t count = plan_choose(&plan, max_latency_ns, choices);
     if (json) {
         return say_choices_json(command, &plan, choices, count);
     }
-    say_choices(&plan, choices, count);
+    say_choices(&plan, max_latency_ns, choices, count);
     return CLI_DONE;
 }

@@ -12,6 +12,7 @@
 enum {
     PICTURE_ROWS = 8,
     PICTURE_COLUMNS = 40,
+    OVERRIDES_SHOWN_MAX = 8,
     RATE_LENGTH_SHOWN = 20 // a longer fraction helps nobody
 };
 
@@ -30,6 +31,19 @@ static void say_bound(const struct explanation *e, const struct weir_amount *amo
     }
 }
 
+/* N is let pass only where nothing is left of the window before, and N - 1 otherwise. */
+static void say_bound_of_sliding(const struct explanation *e)
+{
+    char text[DURATION_TEXT_MAX];
+    if (e->config.count_micro == WEIR_UNIT) {
+        (void)printf("at most 1, and 1 more for each whole %s:\n",
+                     window_text(2 * e->config.period_ns, text));
+    } else {
+        (void)printf("at most %s for each of its windows that it meets, and 1 more:\n",
+                     print_micro(e->config.count_micro - WEIR_UNIT, text));
+    }
+}
+
 /* The formula of the bound, where it goes by whole periods. */
 static void say_bound_by_periods(const struct explanation *e)
 {
@@ -37,7 +51,9 @@ static void say_bound_by_periods(const struct explanation *e)
     char capacity[MICRO_TEXT_MAX];
     char period[DURATION_TEXT_MAX];
     (void)print_micro(e->config.count_micro, count);
-    (void)printf("  guarantees  in any window of T, both its ends included, ");
+    (void)printf("  guarantees  in any window of T, %s, ",
+                 promise_includes_end(&e->config) ? "both its ends included"
+                                                  : "its beginning included and its end not");
     switch (e->config.kind) {
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
@@ -49,11 +65,9 @@ static void say_bound_by_periods(const struct explanation *e)
     case WEIR_KIND_FIXED:
         (void)printf("at most %s for each %s it meets:\n", count, e->period);
         break;
-    case WEIR_KIND_SLIDING:
-        (void)printf("less than %s for each of its windows that one meets:\n", count);
-        break;
+    case WEIR_KIND_SLIDING: say_bound_of_sliding(e); break;
     case WEIR_KIND_WINDOW:
-        (void)printf("at most %s, and as many again for each whole %s:\n", count,
+        (void)printf("at most %s for each %s begun:\n", count,
                      window_text(e->config.period_ns, period));
         break;
     }
@@ -169,14 +183,9 @@ static void say_no_strict(const struct explanation *e)
     char count[MICRO_TEXT_MAX];
     (void)printf("\n  Never more than %s in any %s, whenever that begins: no limit is suggested,\n",
                  print_micro(e->config.count_micro, count), window_text(e->windows_ns[0], window));
-    if (e->count == 0) {
-        (void)puts("  since that is no whole number; try the same rate over a longer period.");
-    } else if (e->count == 1) {
-        (void)puts(
-            "  since a bucket that holds 1 admits that, and then what has drained meanwhile.");
-    } else {
-        (void)puts("  since none can be kept exactly.");
-    }
+    (void)puts(e->count == 0
+                   ? "  since that is no whole number; try the same rate over a longer period."
+                   : "  since none can be kept exactly.");
 }
 
 static void say_strict(const struct explanation *e)
@@ -190,7 +199,13 @@ static void say_strict(const struct explanation *e)
                  window_text(e->windows_ns[0], window));
     for (size_t i = 0; i < e->strict_count; i++) {
         char text[WEIR_LIMIT_TEXT_MAX];
-        (void)printf("      %-24s %s\n", limit_text(&e->strict[i].config, text), e->strict[i].why);
+        const struct weir_limit_config *config = &e->strict[i].config;
+        (void)printf("      %-24s %s", limit_text(config, text), e->strict[i].why);
+        if (config->kind == WEIR_KIND_WINDOW) {
+            (void)printf("; its end not included, up to %" PRIu64 " bytes a key",
+                         explain_key_bytes(config));
+        }
+        (void)putchar('\n');
     }
 }
 
@@ -229,11 +244,12 @@ static void say_waits(const struct explanation *e)
     char capacity[MICRO_TEXT_MAX];
     (void)printf(e->is_queue ? "  retry       after at most " : "  waits       at most ");
     if (e->config.capacity_micro > WEIR_UNIT) {
-        (void)printf("%s for a take of 1, ", duration_print_exact(&e->interval_ns, interval));
+        (void)printf("%s for a take of 1, ", duration_print_exact(&e->wait_of_one_ns, interval));
     }
-    (void)printf("%s for a take of %s; more than that never passes\n",
-                 duration_print_exact(&e->delay_max_ns, drain),
-                 print_micro(e->config.capacity_micro, capacity));
+    (void)printf("%s for a take of %s%s; more than that never passes\n",
+                 duration_print_exact(&e->wait_max_ns, drain),
+                 print_micro(e->config.capacity_micro, capacity),
+                 e->config.block_ns != 0 ? ", the block included" : "");
 }
 
 /* Who is locked out, and for how long. */
@@ -269,6 +285,19 @@ static void say_sizing(const struct explanation *e)
     }
 }
 
+/* By the period: the rate per second may be a long fraction. */
+static void say_rate_of_sliding(const struct explanation *e)
+{
+    char text[DURATION_TEXT_MAX];
+    if (e->config.count_micro == WEIR_UNIT) {
+        (void)printf("  lets pass   at most 1 per %s in the long run",
+                     window_text(2 * e->config.period_ns, text));
+    } else {
+        (void)printf("  lets pass   at most %s per %s in the long run",
+                     print_micro(e->config.count_micro - WEIR_UNIT, text), e->period);
+    }
+}
+
 /* How it drains, and how fast. */
 static void say_draining(const struct explanation *e)
 {
@@ -291,12 +320,13 @@ static void say_draining(const struct explanation *e)
         (void)printf("  lets pass   %s in each %s of the calendar, in UTC", count, e->period);
         break;
     case WEIR_KIND_SLIDING:
-        (void)printf("  lets pass   %s per %s, counted in two windows of which the former fades",
-                     count, e->period);
+        (void)printf("  counts      %s per %s in two windows of which the former fades\n", count,
+                     e->period);
+        say_rate_of_sliding(e);
         break;
     case WEIR_KIND_WINDOW:
-        (void)printf("  lets pass   %s in any %s, wherever that begins", count,
-                     window_text(e->config.period_ns, period));
+        (void)printf("  lets pass   %s in any %s, wherever that begins, its end not included",
+                     count, window_text(e->config.period_ns, period));
         break;
     }
 }
@@ -306,8 +336,35 @@ static void say_rate(const struct explanation *e)
     char rate[WEIR_AMOUNT_TEXT_MAX];
     (void)weir_amount_print(&e->rate_per_s, rate);
     say_draining(e);
-    bool says_rate = e->config.period_ns != NS_PER_S && strlen(rate) <= RATE_LENGTH_SHOWN;
+    bool says_rate = e->config.kind != WEIR_KIND_SLIDING && e->config.period_ns != NS_PER_S
+                     && strlen(rate) <= RATE_LENGTH_SHOWN;
     (void)printf(says_rate ? ", %s per second in the long run\n" : "\n", rate);
+}
+
+/* Bytes of a configuration end no line, nor steer a terminal. */
+static void say_text(const struct bytes *text)
+{
+    for (size_t i = 0; i < text->length; i++) {
+        char c = text->at[i];
+        (void)putchar((unsigned char)c < ' ' || c == 0x7f ? '?' : c);
+    }
+}
+
+/* Whose numbers these are, and who has other ones. */
+static void say_named(const struct named_limit *named)
+{
+    (void)printf("  named       %s%s\n", named->name,
+                 named->is_shadow ? "; in shadow mode it refuses nothing" : "");
+    for (size_t i = 0; i < named->override_count && i < OVERRIDES_SHOWN_MAX; i++) {
+        (void)fputs(i == 0 ? "  but         " : "              ", stdout);
+        say_text(&named->overrides[i].key);
+        (void)fputs(": ", stdout);
+        say_text(&named->overrides[i].numbers.words);
+        (void)putchar('\n');
+    }
+    if (named->override_count > OVERRIDES_SHOWN_MAX) {
+        (void)printf("              and %zu more\n", named->override_count - OVERRIDES_SHOWN_MAX);
+    }
 }
 
 int explain_in_words(const struct explanation *e)
@@ -320,7 +377,10 @@ int explain_in_words(const struct explanation *e)
 
     (void)printf("%s%s%s\n\n", colours.bold, e->canonical, colours.plain);
     if (strcmp(e->written, e->canonical) != 0) {
-        (void)printf("  you wrote   %s\n", e->written);
+        (void)printf("  %s   %s\n", e->named == NULL ? "you wrote" : "written  ", e->written);
+    }
+    if (e->named != NULL) {
+        say_named(e->named);
     }
     if (e->max_latency_ns > 0) {
         say_sizing(e);
@@ -344,9 +404,12 @@ int explain_in_words(const struct explanation *e)
     say_block(e);
     say_windows(e);
     (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
+    if (e->config.block_ns != 0) {
+        (void)puts("              and as many again for a block, until that ends");
+    }
     if (e->config.kind == WEIR_KIND_WINDOW) {
         (void)printf("              and up to %" PRIu64 " for its events, %d for 1\n",
-                     explain_events_bytes(&e->config), EVENT_BYTES);
+                     promise_events_bytes(&e->config), EVENT_BYTES);
     }
     if (e->config.on_full == WEIR_ON_FULL_ALLOW) {
         (void)puts("  on_full     a key that finds no room in the table passes, uncounted");

@@ -2,14 +2,16 @@
 #include "cli/simulate/arrival.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "cli/simulate/instant.h"
 #include "weir/limit.h"
 #include "weir/limiter.h"
 
-static bool bytes_are(struct bytes text, const char *word)
+/* However the letters of ASCII are written. */
+static bool is_called(struct bytes name, const char *word)
 {
-    return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;
+    return name.length == strlen(word) && strncasecmp(name.at, word, name.length) == 0;
 }
 
 static bool is_space(char c)
@@ -29,6 +31,12 @@ static struct bytes trim(struct bytes text)
     return text;
 }
 
+struct bytes arrival_first_line(struct bytes line)
+{
+    bool has_mark = line.length >= 3 && memcmp(line.at, "\xef\xbb\xbf", 3) == 0; // RFC 3629, 6
+    return has_mark ? (struct bytes){line.at + 3, line.length - 3} : line;
+}
+
 bool arrival_is_blank(struct bytes line)
 {
     struct bytes text = trim(line);
@@ -41,10 +49,10 @@ bool arrival_is_blank(struct bytes line)
 struct csv {
     struct bytes rest;
     bool over;
-    bool was_quoted; // the field that was read last
+    bool was_quoted, was_doubled; // the field that was read last; a quote in it
 };
 
-/* Behind an opening quote. A doubled quote stays as it is written: a key need only be the same. */
+/* Behind an opening quote. A doubled quote stays as it is written. */
 static const char *read_quoted(struct csv *csv, struct bytes *field)
 {
     size_t at = 0;
@@ -55,6 +63,7 @@ static const char *read_quoted(struct csv *csv, struct bytes *field)
         }
         at = (size_t)(quote - csv->rest.at);
         if (at + 1 < csv->rest.length && quote[1] == '"') {
+            csv->was_doubled = true;
             at += 2;
             continue;
         }
@@ -78,6 +87,7 @@ static const char *next_field(struct csv *csv, struct bytes *field)
         rest.length--;
     }
     csv->was_quoted = rest.length > 0 && rest.at[0] == '"';
+    csv->was_doubled = false;
     if (csv->was_quoted) {
         csv->rest = (struct bytes){rest.at + 1, rest.length - 1};
         return read_quoted(csv, field);
@@ -126,10 +136,18 @@ static const char *read_csv(const struct arrival_reader *reader, struct bytes li
         }
         if (column == reader->key_column) { // the time or the cost may be a key too
             arrival->key = field;
-            arrival->key_is_quoted = csv.was_quoted;
+            arrival->key_is_doubled = csv.was_doubled;
         }
     }
     return has_time ? NULL : "the line ends before its time";
+}
+
+/* A column that is read has one place. False if it has one already. */
+static bool set_column(int *place, int column)
+{
+    bool is_first = *place == ARRIVAL_NO_COLUMN;
+    *place = column;
+    return is_first;
 }
 
 /* The columns that a first line names. */
@@ -138,6 +156,7 @@ static const char *read_header(struct arrival_reader *reader, struct bytes line)
     struct csv csv = {.rest = line};
     const char *key = reader->key != NULL ? reader->key : "key";
     reader->time_column = reader->key_column = reader->cost_column = ARRIVAL_NO_COLUMN;
+    reader->names_others = false;
     for (int column = 0; !csv.over; column++) {
         struct bytes name;
         const char *why = next_field(&csv, &name);
@@ -147,17 +166,19 @@ static const char *read_header(struct arrival_reader *reader, struct bytes line)
         if (column == ARRIVAL_COLUMN_MAX) {
             return "the header has more than 64 columns";
         }
-        if (bytes_are(name, "time")) {
-            reader->time_column = column;
-        } else if (bytes_are(name, "cost")) {
-            reader->cost_column = column;
+        reader->names_others |= !is_called(name, "time") && !is_called(name, "cost");
+        if (is_called(name, "time") && !set_column(&reader->time_column, column)) {
+            return "the header names the column 'time' twice";
         }
-        if (bytes_are(name, key)) {
-            reader->key_column = column;
+        if (is_called(name, "cost") && !set_column(&reader->cost_column, column)) {
+            return "the header names the column 'cost' twice";
+        }
+        if (is_called(name, key) && !set_column(&reader->key_column, column)) {
+            return "the header names the column of the keys twice";
         }
     }
     if (reader->time_column == ARRIVAL_NO_COLUMN) {
-        return "the header names no column 'time'";
+        return "the header names no column 'time'; it needs one, as in time,key,cost";
     }
     if (reader->key != NULL && reader->has_key && reader->key_column == ARRIVAL_NO_COLUMN) {
         return "the header does not name the column of --key";
@@ -173,15 +194,21 @@ static bool begins_with_letter(struct bytes line)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+static bool begins_with_digit(struct bytes line)
+{
+    struct bytes text = trim(line);
+    return text.length > 0 && text.at[0] >= '0' && text.at[0] <= '9';
+}
+
 static enum arrival_begin begin_csv(struct arrival_reader *reader, struct bytes line,
                                     const char **why)
 {
-    bool is_header = begins_with_letter(line);
+    bool has_header = begins_with_letter(line);
     bool names_column = reader->has_key && reader->key != NULL && strcmp(reader->key, "key") != 0;
     reader->time_column = 0;
     reader->key_column = 1;
     reader->cost_column = 2;
-    if (is_header) {
+    if (has_header) {
         *why = read_header(reader, line);
     } else if (names_column) {
         *why = "--key names a column, and the CSV has no first line that names its columns";
@@ -189,17 +216,52 @@ static enum arrival_begin begin_csv(struct arrival_reader *reader, struct bytes 
     if (!reader->has_key) {
         reader->key_column = ARRIVAL_NO_COLUMN;
     }
-    return *why != NULL ? BEGIN_NEVER : is_header ? BEGIN_HEADER : BEGIN_ARRIVAL;
+    return *why != NULL ? BEGIN_NEVER : has_header ? BEGIN_HEADER : BEGIN_ARRIVAL;
 }
 
-/* True if a line has the columns of a CSV: a time first, or a column of this name. */
-static bool is_csv(const struct arrival_reader *reader, struct bytes line)
+static bool is_word(struct bytes text)
+{
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.at[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'
+              || c == '-' || c == '.')) {
+            return false;
+        }
+    }
+    return text.length > 0;
+}
+
+/* True if a line names columns, whether a time is among them or not: several, each a word or in quotes. Without a
+ * time its file must not be read as if it had no header. */
+static bool is_header(struct bytes line)
+{
+    struct csv csv = {.rest = line};
+    struct bytes name;
+    int count = 0;
+    while (!csv.over) {
+        if (next_field(&csv, &name) != NULL || !(csv.was_quoted || is_word(name))) {
+            return false;
+        }
+        count++;
+    }
+    return count > 1 && begins_with_letter(line);
+}
+
+/* Why the line of a CSV without a header is none: NULL if it begins with a time. */
+static const char *why_no_times(const struct arrival_reader *reader, struct bytes line)
 {
     struct arrival_reader usual = {.unit_power = reader->unit_power, .time_column = 0};
     struct arrival arrival;
     usual.key_column = usual.cost_column = ARRIVAL_NO_COLUMN;
-    return begins_with_letter(line) ? read_header(&usual, line) == NULL
-                                    : read_csv(&usual, line, &arrival) == NULL;
+    return read_csv(&usual, line, &arrival);
+}
+
+/* True if a line has the columns of a CSV: a time first, or names. */
+static bool is_csv(const struct arrival_reader *reader, struct bytes line)
+{
+    struct arrival_reader usual = {.unit_power = reader->unit_power};
+    return begins_with_letter(line) ? is_header(line) || read_header(&usual, line) == NULL
+                                    : why_no_times(reader, line) == NULL;
 }
 
 /* ---- Access logs: Apache's mod_log_config, "%h %l %u %t \"%r\" %>s %b" ---- */
@@ -389,9 +451,12 @@ enum arrival_begin arrival_begin(struct arrival_reader *reader, struct bytes lin
     case FORMAT_COMBINED: return begin_log(reader, why);
     }
     bool is_gzip = line.length > 1 && memcmp(line.at, "\x1f\x8b", 2) == 0; // RFC 1952
-    *why = is_gzip ? "this is compressed: zcat FILE | weir simulate LIMIT"
-                   : "neither CSV that begins with a time, nor an access log";
-    return BEGIN_UNKNOWN;
+    const char *no_time = why_no_times(reader, line);
+    bool is_wrong_time = no_time != NULL && no_time != INSTANT_NONE && begins_with_digit(line);
+    *why = is_gzip         ? "this is compressed: zcat FILE | weir simulate LIMIT"
+           : is_wrong_time ? no_time
+                           : "neither CSV that begins with a time, nor an access log";
+    return is_gzip ? BEGIN_NEVER : BEGIN_UNKNOWN;
 }
 
 const char *arrival_read(const struct arrival_reader *reader, struct bytes line,
@@ -404,4 +469,16 @@ const char *arrival_read(const struct arrival_reader *reader, struct bytes line,
         why = "the key is longer than 65535 bytes";
     }
     return why;
+}
+
+void arrival_undouble(struct arrival *arrival, char *room)
+{
+    const struct bytes key = arrival->key;
+    size_t length = 0;
+    for (size_t i = 0; i < key.length; i++) {
+        room[length++] = key.at[i];
+        i += key.at[i] == '"'; // it is followed by another one
+    }
+    arrival->key = (struct bytes){room, length};
+    arrival->key_is_doubled = false;
 }

@@ -32,17 +32,21 @@ struct arrival_reader {
     const char *key;
     unsigned unit_power;
     bool has_key;
+    bool names_others; // a header does, than time and cost
     enum log_field field;
     int time_column, key_column, cost_column;
 };
 
-/* A key that was quoted is as it stands between its quotes: theirs are doubled in it. */
+/* `key_is_doubled`: quotes in the key are still as they stand in the line, each of them twice. */
 struct arrival {
     uint64_t at_ns;
     uint64_t cost_micro;
     struct bytes key;
-    bool key_is_quoted;
+    bool key_is_doubled;
 };
+
+/* The first line of a recording, without the mark that some programs put in front of UTF-8. */
+struct bytes arrival_first_line(struct bytes line);
 
 /* Nothing to read: a blank line, or a comment that begins with #. */
 bool arrival_is_blank(struct bytes line);
@@ -57,8 +61,18 @@ enum arrival_begin {
 enum arrival_begin arrival_begin(struct arrival_reader *reader, struct bytes line,
                                  const char **why);
 
+/* True if a header names columns that could be the key, and none is, since nobody said which. */
+static inline bool arrival_wants_key(const struct arrival_reader *reader)
+{
+    return reader->names_others && reader->key == NULL && reader->key_column == ARRIVAL_NO_COLUMN;
+}
+
 /* Reads one line. Returns NULL, or why it is none. */
 const char *arrival_read(const struct arrival_reader *reader, struct bytes line,
                          struct arrival *arrival);
+
+/* Makes one of two quotes in a key that has them doubled. Then it lies in `room`, which has as many bytes as the key,
+ * and may be where that is. */
+void arrival_undouble(struct arrival *arrival, char *room);
 
 #endif

@@ -46,8 +46,8 @@ const char *axis_text(uint64_t ns, char text[DURATION_TEXT_MAX])
 const char *axis_rate(double per_s, char text[AXIS_RATE_MAX])
 {
     bool is_million = per_s >= 1e6;
-    bool is_whole = per_s >= 100 && !is_million;
-    (void)snprintf(text, AXIS_RATE_MAX, is_whole ? "%.0f%s" : "%.3g%s",
-                   is_million ? per_s / 1e6 : per_s, is_million ? "M/s" : "/s");
+    double number = is_million ? per_s / 1e6 : per_s;
+    (void)snprintf(text, AXIS_RATE_MAX, number >= 100 ? "%.0f%s" : "%.3g%s", number,
+                   is_million ? "M/s" : "/s");
     return text;
 }

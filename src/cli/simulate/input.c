@@ -15,7 +15,8 @@ bool input_open(struct input *input, const char *path)
 {
     bool is_standard = path == NULL || strcmp(path, "-") == 0;
     struct stat status;
-    *input = (struct input){.fd = is_standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)};
+    *input = (struct input){.fd = is_standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
+                            .bytes_left = UINT64_MAX};
     if (input->fd < 0) {
         return false;
     }
@@ -26,8 +27,27 @@ bool input_open(struct input *input, const char *path)
         return false;
     }
     if (fstat(input->fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        off_t origin = lseek(input->fd, 0, SEEK_CUR);
         input->bytes_at_most = (uint64_t)status.st_size;
+        input->is_file = origin >= 0;
+        input->origin = input->is_file ? (uint64_t)origin : 0;
     }
+    return true;
+}
+
+bool input_again(struct input *input)
+{
+    if (!input->is_file || lseek(input->fd, (off_t)input->origin, SEEK_SET) < 0) {
+        return false;
+    }
+    *input = (struct input){
+        .fd = input->fd,
+        .buffer = input->buffer,
+        .bytes_left = input->bytes_read,
+        .bytes_at_most = input->bytes_read,
+        .is_file = true,
+        .origin = input->origin,
+    };
     return true;
 }
 
@@ -86,7 +106,9 @@ void input_refill(struct input *input)
     memmove(input->buffer, input->buffer + input->begin, left);
     input->begin = 0;
     input->end = left;
-    ssize_t count = read(input->fd, input->buffer + left, INPUT_BYTES - left);
+    size_t room = INPUT_BYTES - left;
+    room = room < input->bytes_left ? room : (size_t)input->bytes_left;
+    ssize_t count = read(input->fd, input->buffer + left, room);
     if (count <= 0) {
         input->ended = true;
         input->failed = count < 0 && errno != EINTR ? errno : 0;
@@ -94,4 +116,5 @@ void input_refill(struct input *input)
     }
     input->end += (size_t)count;
     input->bytes_read += (uint64_t)count;
+    input->bytes_left -= (uint64_t)count;
 }

@@ -25,7 +25,10 @@ struct input {
     int failed;             // errno of a read that failed, or 0
     uint64_t line_number;   // of the line that was returned last
     uint64_t bytes_read;    // so far
+    uint64_t bytes_left;    // that may still be read
     uint64_t bytes_at_most; // the size of a file; 0: not known
+    bool is_file;           // and not a pipe or a terminal
+    uint64_t origin;        // where in the file it began
 };
 
 enum input_status {
@@ -40,6 +43,10 @@ bool input_open(struct input *input, const char *path);
 void input_close(struct input *input);
 
 enum input_status input_next(struct input *input, struct bytes *line);
+
+/* Begins once more, with the bytes that have been read and none that have come behind them since. False if they
+ * cannot be read again: they came through a pipe. */
+bool input_again(struct input *input);
 
 /* Reads on. What was returned before is gone. A read that fails, or that a signal interrupts, ends the
  * input. */

@@ -11,7 +11,7 @@ enum { SECOND_POWER = 9, DIGITS_MAX = 19 };
 
 static const char TOO_LATE[] = "the time is after the year 2116";
 static const char TOO_FINE[] = "the time is finer than a nanosecond";
-static const char NO_TIME[] = "expected a time: seconds, 1500ms, or 2026-11-21T10:24:48Z";
+const char INSTANT_NONE[] = "expected a time: seconds, 1500ms, or 2026-11-21T10:24:48Z";
 static const char NO_DATE[] = "there is no such date or time of day";
 static const char NO_LOG_TIME[] = "expected a time such as [10/Oct/2000:13:55:36 -0700]";
 
@@ -72,6 +72,27 @@ bool instant_unit(unsigned *power, struct bytes name)
     return false;
 }
 
+/* Of a number that is too large for its unit. One without any, which counts as seconds, is likely of a program that
+ * counts in smaller steps since 1970. */
+static const char *why_too_late(uint64_t whole, bool is_plain, unsigned power)
+{
+    static const struct {
+        uint64_t ns;
+        const char *why;
+    } HINTS[] = {
+        {1000000, "the time is after the year 2116 in seconds; in milliseconds: --unit ms"},
+        {1000, "the time is after the year 2116 in seconds; in microseconds: --unit us"},
+        {1, "the time is after the year 2116 in seconds; in nanoseconds: --unit ns"},
+    };
+    for (size_t i = 0; is_plain && power == SECOND_POWER && i < sizeof HINTS / sizeof HINTS[0];
+         i++) {
+        if (whole <= WEIR_NOW_NS_MAX / HINTS[i].ns) {
+            return HINTS[i].why;
+        }
+    }
+    return TOO_LATE;
+}
+
 /* "12.5", "1500ms". */
 static const char *read_number(uint64_t *at_ns, struct bytes text, unsigned power)
 {
@@ -80,19 +101,19 @@ static const char *read_number(uint64_t *at_ns, struct bytes text, unsigned powe
     const char *fraction = text.at + count;
     size_t places = 0;
     if (count == 0) {
-        return NO_TIME;
+        return INSTANT_NONE;
     }
     if (at < text.length && text.at[at] == '.') {
         fraction++;
         places = count_digits(text, at + 1);
         at += 1 + places;
         if (places == 0) {
-            return NO_TIME;
+            return INSTANT_NONE;
         }
     }
     struct bytes unit = {text.at + at, text.length - at};
     if (unit.length > 0 && !instant_unit(&power, unit)) {
-        return NO_TIME;
+        return INSTANT_NONE;
     }
     uint64_t ns;
     if (!read_fraction(&ns, fraction, places, power)) {
@@ -100,7 +121,7 @@ static const char *read_number(uint64_t *at_ns, struct bytes text, unsigned powe
     }
     uint64_t whole = count <= DIGITS_MAX ? number_at(text.at, count) : UINT64_MAX;
     if (whole > (WEIR_NOW_NS_MAX - ns) / POWERS[power]) {
-        return TOO_LATE;
+        return why_too_late(whole, unit.length == 0, power);
     }
     *at_ns = whole * POWERS[power] + ns;
     return NULL;
@@ -177,7 +198,7 @@ static const char *read_rfc3339(uint64_t *at_ns, struct bytes text)
     bool has_both = has_shape(text, 0, "0000-00-00") && has_shape(text, 11, "00:00:00")
                     && (t[10] == 'T' || t[10] == 't' || t[10] == ' ');
     if (!has_both) {
-        return NO_TIME;
+        return INSTANT_NONE;
     }
     struct moment moment = {number_at(t, 4),      number_at(t + 5, 2),  number_at(t + 8, 2),
                             number_at(t + 11, 2), number_at(t + 14, 2), number_at(t + 17, 2)};
@@ -186,7 +207,7 @@ static const char *read_rfc3339(uint64_t *at_ns, struct bytes text)
     if (at < text.length && t[at] == '.') {
         size_t places = count_digits(text, at + 1);
         if (places == 0) {
-            return NO_TIME;
+            return INSTANT_NONE;
         }
         if (!read_fraction(&fraction_ns, t + at + 1, places, SECOND_POWER)) {
             return TOO_FINE;

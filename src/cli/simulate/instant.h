@@ -15,6 +15,9 @@
  * WEIR_NOW_NS_MAX. Returns NULL, or why it is none. Pure. */
 const char *instant_parse(uint64_t *at_ns, struct bytes text, unsigned unit_power);
 
+/* What it says of a text that is not written as a time; of one that is, it says what else is wrong. */
+extern const char INSTANT_NONE[];
+
 /* "10/Oct/2000:13:55:36 -0700", without its brackets. Likewise. */
 const char *instant_parse_log(uint64_t *at_ns, struct bytes text);
 

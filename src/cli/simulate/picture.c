@@ -2,7 +2,9 @@
 #include "cli/simulate/picture.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/duration.h"
@@ -11,15 +13,31 @@
  * otherwise a fifth of their time is drawn. */
 enum { DRAIN_SHOWN_MAX = 5 };
 
+/* Falls between two samples that are drawn where they happen; any more are drawn as one at the end. */
+enum { FALLS_MAX = 3 };
+_Static_assert(KEPT_COUNT_MAX + (KEPT_COUNT_MAX + PICTURE_SAMPLES + 1) * (2 * FALLS_MAX + 2)
+                   <= PICTURE_POINTS_MAX,
+               "a point after each arrival, and two for each fall before");
+
+static uint64_t last_drained_ns(const struct bins *bins)
+{
+    uint64_t drained_ns = 0;
+    for (size_t i = 0; i < BIN_COUNT; i++) {
+        uint64_t ns = bins->bins[i].drained_ns;
+        drained_ns = ns > drained_ns ? ns : drained_ns;
+    }
+    return drained_ns;
+}
+
 struct picture_range picture_range(const struct simulate *simulate)
 {
     const struct recording *recording = &simulate->recording;
     uint64_t span_ns = recording->latest_ns - recording->first_ns;
     uint64_t drained_ns = recording->latest_ns;
     for (size_t i = 0; i < simulate->lane_count; i++) {
-        const struct bins *bins = &simulate->lanes[i].arriving;
-        for (size_t j = 0; j < BIN_COUNT; j++) {
-            uint64_t ns = bins->bins[j].drained_ns;
+        const struct lane *lane = &simulate->lanes[i];
+        for (size_t j = 0; j < lane->list.count; j++) {
+            uint64_t ns = last_drained_ns(course_bins(&lane->all, j));
             drained_ns = ns > drained_ns ? ns : drained_ns;
         }
     }
@@ -31,10 +49,24 @@ struct picture_range picture_range(const struct simulate *simulate)
     };
     if (recording->has_keys) {
         range.to_ns =
-            recording->latest_ns + simulate->lanes[0].arriving.unit_ns; // no level is drawn
+            recording->latest_ns + simulate->lanes[0].all.arriving.unit_ns; // it is of many
     }
     range.to_ns += range.to_ns == range.from_ns; // never nothing at all
     return range;
+}
+
+/* True if a level of this kind stays as it is for a while, and then falls at an instant. */
+static bool falls_at_once(enum weir_kind kind)
+{
+    switch (kind) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE:
+    case WEIR_KIND_SLIDING: return false;
+    case WEIR_KIND_STEPPED:
+    case WEIR_KIND_FIXED:
+    case WEIR_KIND_WINDOW: return true;
+    }
+    return false;
 }
 
 static double place_of(struct picture_range range, uint64_t at_ns)
@@ -74,27 +106,75 @@ static void add_mark(struct picture *picture, struct picture_mark mark)
     picture->marks[picture->mark_count++] = mark;
 }
 
+/* The numbers of the key whose level is drawn. */
+static const struct weir_limit *limit_of(const struct picture *picture, size_t i)
+{
+    const struct weir_limit *own = picture->course->limits[i];
+    return own != NULL ? own : &picture->scene.lane->tried[i].rule.limit;
+}
+
 /* ---- All arrivals are known: they come once more, and libweir is asked about times between ---- */
 
 struct replay {
     const struct simulate *simulate;
     struct weir_limiter *limiter;
-    struct weir_rule rule;
+    struct weir_rule rules[LIMIT_LIST_COUNT_MAX]; // of the lane
+    size_t count;
+    size_t shown; // the limit whose level is drawn
     struct picture *picture;
     struct picture_range range;
-    uint64_t shown_ns;   // so far
+    bool falls;        // the level stays until it falls, and does not slope
+    uint64_t shown_ns; // so far
+    double shown_level;
     uint64_t drained_ns; // when the bucket will be empty
 };
 
-static void show(struct replay *replay, uint64_t at_ns)
+static double level_at(const struct replay *replay, uint64_t at_ns)
 {
     struct weir_detail detail;
     struct weir_decision unused;
-    struct weir_request request = {
-        .rule = &replay->rule, .key = "", .operation = WEIR_SHOW, .detail = &detail};
+    struct weir_request request = {.rule = &replay->rules[replay->shown],
+                                   .key = "",
+                                   .operation = WEIR_SHOW,
+                                   .detail = &detail};
     weir_limiter_decide_at(replay->limiter, &request, &unused, 1, at_ns);
-    add_point(replay->picture, place_of(replay->range, at_ns), amount_value(&detail.amount));
+    return amount_value(&detail.amount);
+}
+
+static void show(struct replay *replay, uint64_t at_ns)
+{
+    replay->shown_level = level_at(replay, at_ns);
     replay->shown_ns = at_ns;
+    add_point(replay->picture, place_of(replay->range, at_ns), replay->shown_level);
+}
+
+/* The first instant at which the level is not any more what it is now. Nothing comes until then, so it only falls.
+ * To ask changes nothing, also if the time goes back. */
+static uint64_t next_fall(const struct replay *replay, uint64_t fallen_ns)
+{
+    uint64_t same_ns = replay->shown_ns;
+    while (fallen_ns - same_ns > 1) {
+        uint64_t middle_ns = same_ns + (fallen_ns - same_ns) / 2;
+        if (level_at(replay, middle_ns) < replay->shown_level) {
+            fallen_ns = middle_ns;
+        } else {
+            same_ns = middle_ns;
+        }
+    }
+    return fallen_ns;
+}
+
+/* On to the next sample, straight down at each fall on the way. */
+static void show_falls(struct replay *replay, uint64_t next_ns)
+{
+    int falls = 0;
+    while (replay->shown_ns < next_ns) {
+        bool has_fall = level_at(replay, next_ns) < replay->shown_level;
+        uint64_t at_ns = has_fall && falls < FALLS_MAX ? next_fall(replay, next_ns) : next_ns;
+        add_point(replay->picture, place_of(replay->range, at_ns), replay->shown_level);
+        show(replay, at_ns);
+        falls++;
+    }
 }
 
 /* Every kind of limit has its own way to drain: so the level is looked at in even steps, and at the
@@ -105,57 +185,90 @@ static void show_until(struct replay *replay, uint64_t until_ns)
     while (replay->shown_ns < until_ns) {
         uint64_t left_ns = until_ns - replay->shown_ns;
         uint64_t next_ns = replay->shown_ns + (left_ns < step_ns ? left_ns : step_ns);
+        if (replay->falls) {
+            show_falls(replay, next_ns);
+            continue;
+        }
         bool drains = replay->drained_ns > replay->shown_ns && replay->drained_ns < next_ns;
         show(replay, drains ? replay->drained_ns : next_ns);
     }
 }
 
+/* Asks all limits of the lane about an arrival; *shown is what the one that is drawn said. Returns what they said
+ * together. */
+static struct weir_decision ask(const struct replay *replay, const struct kept *kept,
+                                struct weir_decision *shown, struct weir_detail *detail,
+                                int *binding)
+{
+    struct weir_request requests[LIMIT_LIST_COUNT_MAX];
+    struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
+    for (size_t i = 0; i < replay->count; i++) {
+        requests[i] = (struct weir_request){
+            .rule = &replay->rules[i],
+            .key = "",
+            .cost_micro = kept->cost_micro,
+            .operation = replay->simulate->fill ? WEIR_FILL : WEIR_TAKE,
+            .and_next = i + 1 < replay->count,
+            .detail = i == replay->shown ? detail : NULL,
+        };
+    }
+    weir_limiter_decide_at(replay->limiter, requests, decisions, replay->count, kept->at_ns);
+    *shown = decisions[replay->shown];
+    return weir_decision_of_all(decisions, replay->count, binding);
+}
+
 static void arrive(struct replay *replay, const struct kept *kept)
 {
-    struct weir_detail detail;
-    struct weir_decision decision;
+    struct weir_detail detail = {.full = false};
+    struct weir_decision shown;
+    int binding;
     bool fill = replay->simulate->fill;
-    struct weir_request request = {
-        .rule = &replay->rule,
-        .key = "",
-        .cost_micro = kept->cost_micro,
-        .operation = fill ? WEIR_FILL : WEIR_TAKE,
-        .detail = &detail,
-    };
     show_until(replay, kept->at_ns);
-    weir_limiter_decide_at(replay->limiter, &request, &decision, 1, kept->at_ns);
+    struct weir_decision decision = ask(replay, kept, &shown, &detail, &binding);
     bool allowed = decision.verdict == WEIR_ALLOWED;
     bool spilled = fill && (detail.amount.numerator_high | detail.amount.numerator_low) != 0;
+    bool refused = !allowed && (size_t)binding == replay->shown;
     double place = place_of(replay->range, replay->shown_ns);
     add_mark(replay->picture, (struct picture_mark){
                                   .at = place,
                                   .admitted = allowed && !spilled ? 1 : 0,
-                                  .refused = !allowed || spilled ? 1 : 0,
+                                  .refused = refused || spilled ? 1 : 0,
                                   .full = fill && detail.full && kept->cost_micro > 0 ? 1 : 0,
                               });
-    if (allowed && decision.delay_ns > 0) {
-        uint64_t leaves_ns = kept->at_ns + (uint64_t)decision.delay_ns;
+    uint64_t leaves_ns = kept->at_ns + (uint64_t)decision.delay_ns;
+    if (allowed && shown.delay_ns > 0 && leaves_ns <= replay->range.to_ns) {
         add_mark(replay->picture,
                  (struct picture_mark){.at = place_of(replay->range, leaves_ns), .leaving = 1});
     }
-    replay->drained_ns = kept->at_ns + (uint64_t)decision.reset_after_ns;
+    replay->drained_ns = kept->at_ns + (uint64_t)shown.reset_after_ns;
     show(replay, replay->shown_ns);
 }
 
 static bool draw_exactly(struct picture *picture, const struct simulate *simulate,
-                         const struct lane *lane, struct picture_range range)
+                         const struct history *history, struct picture_range range)
 {
+    const struct lane *lane = picture->scene.lane;
+    size_t shown = picture->scene.limit;
     const struct weir_limiter_config small = {.memory_bytes = WEIR_MEMORY_BYTES_MIN,
                                               .caller_clock = true};
-    struct replay replay = {.simulate = simulate, .picture = picture, .range = range};
+    struct replay replay = {
+        .simulate = simulate,
+        .picture = picture,
+        .range = range,
+        .count = lane->list.count,
+        .shown = shown,
+        .falls = falls_at_once((enum weir_kind)limit_of(picture, shown)->kind),
+    };
     if (weir_limiter_open(&replay.limiter, &small, NULL) != WEIR_OK) {
         return false;
     }
-    weir_rule_init(&replay.rule, replay.limiter, &lane->rule.limit);
+    for (size_t i = 0; i < lane->list.count; i++) {
+        weir_rule_init_named(&replay.rules[i], replay.limiter, limit_of(picture, i), &i, sizeof i);
+    }
     replay.shown_ns = range.from_ns;
     show(&replay, range.from_ns);
-    for (uint64_t i = 0; i < simulate->recording.count; i++) {
-        arrive(&replay, &simulate->recording.kept[i]);
+    for (uint64_t i = 0; i < history->count; i++) {
+        arrive(&replay, &history->kept[i]);
     }
     show_until(&replay, range.to_ns);
     weir_limiter_close(replay.limiter);
@@ -164,19 +277,25 @@ static bool draw_exactly(struct picture *picture, const struct simulate *simulat
 
 /* ---- There were more than that: by bins ---- */
 
-/* What is left at an instant of a level that goes down evenly. */
-static double left_at(const struct bin *last, uint64_t last_ns, uint64_t at_ns)
+/* What is left at an instant of a level that goes down evenly, or if it `stays`, all at once. */
+static double left_at(const struct bin *last, uint64_t last_ns, uint64_t at_ns, bool stays)
 {
-    return last->drained_ns <= at_ns ? 0
-                                     : last->level * (double)(last->drained_ns - at_ns)
-                                           / (double)(last->drained_ns - last_ns);
+    if (last->drained_ns <= at_ns) {
+        return 0;
+    }
+    return stays ? last->level
+                 : last->level * (double)(last->drained_ns - at_ns)
+                       / (double)(last->drained_ns - last_ns);
 }
 
-/* The highest level in each bin, or what is left since the last arrival, going down evenly: also beyond
- * the last bin. */
-static void draw_arriving(struct picture *picture, const struct bins *bins,
-                          struct picture_range range)
+/* The highest level in each bin, or what is left since the last arrival: going down evenly, but of a fixed limit
+ * until its window ends. Also beyond the last bin. */
+static void draw_arriving(struct picture *picture, struct picture_range range)
 {
+    const struct scene *scene = &picture->scene;
+    const struct bins *bins = scene->shows_level ? course_bins(picture->course, scene->limit)
+                                                 : &picture->course->arriving;
+    bool stays = scene->lane->tried[scene->limit].rule.limit.kind == WEIR_KIND_FIXED;
     struct bin last = {.level = 0};
     uint64_t last_ns = 0;
     uint64_t width_ns = bins_width_ns(bins);
@@ -188,7 +307,7 @@ static void draw_arriving(struct picture *picture, const struct bins *bins,
         }
         double begin = place_of(range, begin_ns);
         double end = place_of(range, begin_ns + width_ns);
-        double level = fmax(bin->peak, left_at(&last, last_ns, begin_ns));
+        double level = fmax(bin->peak, left_at(&last, last_ns, begin_ns, stays));
         add_point(picture, begin, level);
         add_point(picture, end, level);
         if (bin->admitted + bin->refused > 0) {
@@ -200,17 +319,21 @@ static void draw_arriving(struct picture *picture, const struct bins *bins,
                                   .full = (double)bin->full,
                               });
         }
-        if (bin->drained_ns > last.drained_ns) {
+        if (bin->drained_ns >= last.drained_ns) { // of a window that ends when it did, too
             last = *bin;
             last_ns = begin_ns;
         }
     }
     uint64_t end_ns = bins->origin_ns + BIN_COUNT * width_ns;
-    if (last.drained_ns > end_ns && last.drained_ns < range.to_ns) {
-        add_point(picture, place_of(range, last.drained_ns), 0);
+    if (last.drained_ns > end_ns && last.drained_ns <= range.to_ns) {
+        double drained = place_of(range, last.drained_ns);
+        if (stays) {
+            add_point(picture, drained, last.level);
+        }
+        add_point(picture, drained, 0);
     }
     if (range.to_ns > end_ns) {
-        add_point(picture, 1, left_at(&last, last_ns, range.to_ns));
+        add_point(picture, 1, left_at(&last, last_ns, range.to_ns, stays));
     }
 }
 
@@ -237,17 +360,42 @@ static void draw_leaving(struct picture *picture, const struct bins *bins,
     }
 }
 
-bool picture_draw(struct picture *picture, const struct simulate *simulate, const struct lane *lane,
-                  struct picture_range range)
+size_t picture_scenes(const struct simulate *simulate, const struct lane *lane,
+                      struct scene scenes[SCENE_COUNT_MAX])
 {
-    picture->shows_level = !simulate->recording.has_keys;
-    picture->capacity = picture->top = lane_capacity(lane);
-    picture->point_count = picture->mark_count = 0;
-    if (recording_is_exact(&simulate->recording)) {
-        return draw_exactly(picture, simulate, lane, range);
+    bool has_keys = simulate->recording.has_keys;
+    size_t count = 0;
+    if (has_keys || lane_is_list(lane)) {
+        scenes[count++] = (struct scene){.lane = lane};
     }
-    draw_arriving(picture, &lane->arriving, range);
-    draw_leaving(picture, &lane->leaving, range);
+    for (size_t i = 0; i < lane->list.count && (!has_keys || lane->watched != NULL); i++) {
+        scenes[count++] = (struct scene){
+            .lane = lane,
+            .shows_level = true,
+            .watched = has_keys ? lane->watched : NULL,
+            .limit = i,
+        };
+    }
+    return count;
+}
+
+bool picture_draw(struct picture *picture, const struct simulate *simulate,
+                  const struct scene *scene, struct picture_range range)
+{
+    const struct watched *watched = scene->watched;
+    const struct history *history =
+        watched != NULL ? &watched->history : &simulate->recording.history;
+    picture->scene = *scene;
+    picture->course = watched != NULL ? &watched->course : &scene->lane->all;
+    picture->capacity = picture->top = capacity_value(limit_of(picture, scene->limit));
+    picture->point_count = picture->mark_count = 0;
+    if (scene->shows_level && history_is_whole(history)) {
+        return draw_exactly(picture, simulate, history, range);
+    }
+    draw_arriving(picture, range);
+    if (limit_of(picture, scene->limit)->kind == WEIR_KIND_QUEUE) {
+        draw_leaving(picture, &picture->course->leaving, range);
+    }
     return true;
 }
 
@@ -300,6 +448,20 @@ void picture_columns(const struct picture *picture, struct picture_column *colum
     for (size_t i = 0; i < picture->mark_count; i++) {
         spread_mark(columns, count, &picture->marks[i]);
     }
+}
+
+const char *picture_top_text(const struct simulate *simulate, double count, double seconds,
+                             char text[AXIS_RATE_MAX])
+{
+    const struct recording *recording = &simulate->recording;
+    bool is_instant =
+        recording->first_ns == recording->latest_ns
+        && simulate->lanes[0].all.arriving.unit_ns == 1; // a log of seconds has a rate
+    if (!is_instant) {
+        return axis_rate(count / seconds, text);
+    }
+    (void)snprintf(text, AXIS_RATE_MAX, "%" PRIu64, recording->count);
+    return text;
 }
 
 double picture_bar_s(const struct picture *picture, struct picture_range range)

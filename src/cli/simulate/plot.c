@@ -84,8 +84,8 @@ static void print_level(const struct picture *picture, const struct picture_colu
 }
 
 /* How many came: admitted below, refused on top of them. */
-static void print_traffic(const struct picture_column *columns, size_t count, double per_column_s,
-                          const struct colours *colours)
+static void print_traffic(const struct simulate *simulate, const struct picture_column *columns,
+                          size_t count, double per_column_s, const struct colours *colours)
 {
     char rate[AXIS_RATE_MAX];
     double most = 0;
@@ -95,7 +95,8 @@ static void print_traffic(const struct picture_column *columns, size_t count, do
     }
     for (unsigned row = ROWS; row-- > 0;) {
         if (row == ROWS - 1) {
-            (void)printf("%*s |", LABEL_WIDTH - 1, axis_rate(most / per_column_s, rate));
+            (void)printf("%*s |", LABEL_WIDTH - 1,
+                         picture_top_text(simulate, most, per_column_s, rate));
         } else {
             (void)printf("%*s|", LABEL_WIDTH, "");
         }
@@ -188,8 +189,8 @@ static void print_times(struct picture_range range, size_t count)
     (void)printf("%*s %.*s\n", LABEL_WIDTH, "", end > 0 ? (int)end - 1 : 0, line);
 }
 
-static void print_legend(const struct simulate *simulate, const struct picture_column *columns,
-                         size_t count, bool has_leaving)
+static void print_legend(const struct simulate *simulate, const struct picture *picture,
+                         const struct picture_column *columns, size_t count, bool has_leaving)
 {
     const struct colours colours = {"", "", "", "", ""};
     bool has_full = false;
@@ -201,14 +202,15 @@ static void print_legend(const struct simulate *simulate, const struct picture_c
         has_refused |= sign == 'x';
         has_full |= sign == '!';
     }
-    const char *refused = simulate->fill ? "spilled" : "refused";
+    const char *missed = lane_missed_words(simulate, picture->scene.lane)->word;
+    const char *by = scene_is_of_list(&picture->scene) ? " by it" : "";
     (void)printf("%*s ", LABEL_WIDTH, "");
     (void)printf("+ %s", simulate->fill ? "filled" : "admitted");
     if (has_refused) {
-        (void)printf("  x %s", refused);
+        (void)printf("  x %s%s", missed, by);
     }
     if (has_both) {
-        (void)printf("  %% some %s", refused);
+        (void)printf("  %% some %s%s", missed, by);
     }
     if (has_full) {
         (void)printf("  ! full");
@@ -224,17 +226,17 @@ void plot_print(const struct simulate *simulate, const struct picture *picture,
     const struct brush *brush = isatty(STDOUT_FILENO) && terminal_is_utf8() ? &BLOCKS : &ASCII;
     size_t count = terminal_width() - LABEL_WIDTH - 2;
     picture_columns(picture, columns, count);
-    if (!picture->shows_level) {
+    if (!picture->scene.shows_level) {
         double range_s = (double)(range.to_ns - range.from_ns) / (double)NS_PER_S;
-        print_traffic(columns, count, range_s / (double)count, &colours);
+        print_traffic(simulate, columns, count, range_s / (double)count, &colours);
         print_times(range, count);
-        (void)printf("%*s # %s\n", LABEL_WIDTH, "",
-                     simulate->fill ? "filled  x spilled" : "admitted  x refused");
+        (void)printf("%*s # %s  x %s\n", LABEL_WIDTH, "", simulate->fill ? "filled" : "admitted",
+                     lane_missed_words(simulate, picture->scene.lane)->word);
         return;
     }
     print_level(picture, columns, count, brush);
     print_arrivals(columns, count, &colours);
     bool has_leaving = print_leaving(columns, count);
     print_times(range, count);
-    print_legend(simulate, columns, count, has_leaving);
+    print_legend(simulate, picture, columns, count, has_leaving);
 }

@@ -12,10 +12,15 @@
 void plot_print(const struct simulate *simulate, const struct picture *picture,
                 struct picture_range range);
 
-/* The beginning of an SVG with `panels` pictures, each of them, and its end. */
-void svg_begin(FILE *file, size_t panels);
-void svg_panel(FILE *file, size_t panel, const struct simulate *simulate, const struct lane *lane,
-               const struct picture *picture, struct picture_range range);
-void svg_end(FILE *file);
+/* A file with pictures below one another: its beginning, each of them, and its end. */
+struct svg {
+    FILE *file;
+    const struct simulate *simulate;
+    struct picture_range range;
+    size_t panel_count; // so far
+};
+void svg_begin(const struct svg *svg, size_t panels);
+void svg_panel(struct svg *svg, const struct picture *picture);
+void svg_end(const struct svg *svg);
 
 #endif

@@ -4,6 +4,7 @@
  * same bytes for the same arrivals. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "cli/simulate/axis.h"
 #include "cli/simulate/show.h"
@@ -22,6 +23,8 @@ enum {
     ROWS_BOTTOM = ROWS_TOP + ROW_COUNT * ROW_HEIGHT,
     PANEL_HEIGHT = ROWS_BOTTOM + 30,
     MARK_HEIGHT_MIN = 3,
+    KEY_SHOWN_MAX = 40,
+    LIMITS_SHOWN_MAX = 60,
     TICKS_MAX = 8
 };
 
@@ -43,18 +46,18 @@ static const char STYLE[] =
     ".full{fill:#f85149;stroke:#0d1117}}\n"
     "</style>\n";
 
-void svg_begin(FILE *file, size_t panels)
+void svg_begin(const struct svg *svg, size_t panels)
 {
     size_t height = panels * PANEL_HEIGHT;
-    (void)fprintf(file,
+    (void)fprintf(svg->file,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %zu\" width=\"%d\""
                   " height=\"%zu\">\n%s<rect class=\"paper\" width=\"%d\" height=\"%zu\"/>\n",
                   WIDTH, height, WIDTH, height, STYLE, WIDTH, height);
 }
 
-void svg_end(FILE *file)
+void svg_end(const struct svg *svg)
 {
-    (void)fputs("</svg>\n", file);
+    (void)fputs("</svg>\n", svg->file);
 }
 
 /* A tenth of a pixel is fine enough, and makes short texts. */
@@ -74,23 +77,94 @@ static double y_of(double part)
     return tenth(BOTTOM - part * (BOTTOM - TOP));
 }
 
-/* The limit, and what came of it in the colours of the marks: the legend. Its text is letters,
- * digits, spaces and / = . _, so there is nothing to escape. */
-static void print_title(FILE *file, const struct simulate *simulate, const struct lane *lane)
+/* ", 3 refused" in the colour of its marks. */
+static void print_count(FILE *file, const char *class, uint64_t count, const char *word)
 {
-    const struct tally *tally = &lane->tally;
-    bool fill = simulate->fill;
+    (void)fprintf(file, ", <tspan class=\"%s\">%" PRIu64 " %s</tspan>", class, count, word);
+}
+
+/* A key is strangers' text; a long one is cut, for there is room for so much beside the counts. */
+static void print_cut(FILE *file, const char *text, size_t shown_max)
+{
+    size_t shown = 0; // characters: what follows the first byte of one is 10xxxxxx
+    for (; text[0] != '\0'; text++) {
+        shown += ((unsigned char)text[0] & 0xc0) != 0x80;
+        if (shown > shown_max) {
+            (void)fputs("...", file);
+            return;
+        }
+        switch (text[0]) {
+        case '<': (void)fputs("&lt;", file); break;
+        case '>': (void)fputs("&gt;", file); break;
+        case '&': (void)fputs("&amp;", file); break;
+        default: (void)fputc(text[0], file); break;
+        }
+    }
+}
+
+/* The limits, or whose level it is, and under which of them. */
+static void print_name(FILE *file, const struct scene *scene)
+{
+    const struct watched *watched = scene->watched;
+    (void)fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%d\">", LEFT, TITLE_Y);
+    if (watched != NULL) {
+        (void)fputs("level of ", file);
+        print_cut(file, watched->key.text, KEY_SHOWN_MAX);
+        (void)fputs(scene_is_of_list(scene) ? "" : watched->why, file);
+    }
+    if (scene_is_of_list(scene)) {
+        (void)fputs(watched != NULL ? " under " : "level under ", file);
+        print_cut(file, scene->lane->tried[scene->limit].text, KEY_SHOWN_MAX);
+    } else if (watched == NULL) {
+        print_cut(file, scene->lane->text, LIMITS_SHOWN_MAX);
+    }
+    (void)fputs("</text>\n", file);
+}
+
+/* Those who were turned away, by what happened to them. */
+static void print_turned_away(FILE *file, const struct tally *tally)
+{
+    static const char *const WORDS[VERDICT_COUNT] = {
+        [WEIR_NEVER] = "never", [WEIR_BLOCKED] = "blocked", [WEIR_FAILED] = "no room"};
+    for (int i = WEIR_NEVER; i <= WEIR_FAILED; i++) {
+        if (tally->of[i].count > 0) {
+            print_count(file, "refused", tally->of[i].count, WORDS[i]);
+        }
+    }
+}
+
+/* By one limit of a list. */
+static void print_by_it(FILE *file, const struct simulate *simulate, const struct picture *picture)
+{
+    const uint64_t *by = picture->course->tally.by[picture->scene.limit];
+    (void)fprintf(file, ", <tspan class=\"refused\">%" PRIu64 " %s by it</tspan>",
+                  by[WEIR_LIMITED] + by[WEIR_NEVER] + by[WEIR_BLOCKED] + by[WEIR_FAILED],
+                  lane_missed_words(simulate, picture->scene.lane)->word);
+}
+
+/* What came of it, in the words of the report and the colours of the marks: the legend. */
+static void print_counts(FILE *file, const struct simulate *simulate, const struct picture *picture)
+{
+    const struct tally *tally = &picture->course->tally;
     (void)fprintf(file,
-                  "<text class=\"title\" x=\"%d\" y=\"%d\">%s</text>\n"
                   "<text class=\"small end\" x=\"%d\" y=\"%d\">"
-                  "<tspan class=\"admitted\">%" PRIu64 " %s</tspan>, "
-                  "<tspan class=\"refused\">%" PRIu64 " %s</tspan>",
-                  LEFT, TITLE_Y, lane->text, RIGHT, TITLE_Y,
-                  fill ? tally->admitted - tally->spilled : tally->admitted,
-                  fill ? "filled" : "admitted", fill ? tally->spilled : tally_refused(tally),
-                  fill ? "spilled" : "refused");
-    if (fill) {
+                  "<tspan class=\"admitted\">%" PRIu64 " %s</tspan>",
+                  RIGHT, TITLE_Y, tally->of[WEIR_ALLOWED].count,
+                  simulate->fill ? "filled" : "admitted");
+    if (tally->unchecked > 0) {
+        (void)fprintf(file, ", %" PRIu64 " unchecked", tally->unchecked);
+    }
+    if (scene_is_of_list(&picture->scene)) {
+        print_by_it(file, simulate, picture);
+    } else if (simulate->fill) {
+        if (tally->spilled > 0) {
+            print_count(file, "refused", tally->spilled, "spilled");
+        }
         (void)fprintf(file, ", %" PRIu64 " full", tally->full);
+        print_turned_away(file, tally);
+    } else {
+        print_count(file, "refused", tally->of[WEIR_LIMITED].count, "refused");
+        print_turned_away(file, tally);
     }
     (void)fputs("</text>\n", file);
 }
@@ -178,8 +252,11 @@ static void print_row(FILE *file, const struct picture_column *columns, size_t r
 
 static void print_marks(FILE *file, const struct simulate *simulate, const struct picture *picture)
 {
-    static const char *const NAMES[2][ROW_COUNT] = {{"admitted", "refused", "leaves"},
-                                                    {"filled", "spilled", "leaves"}};
+    const char *const names[ROW_COUNT] = {
+        simulate->fill ? "filled" : "admitted",
+        lane_missed_words(simulate, picture->scene.lane)->label,
+        "leaves",
+    };
     static const char *const CLASSES[ROW_COUNT] = {"admitted", "refused", "leaves"};
     struct picture_column columns[PLOT_WIDTH];
     double largest = 0;
@@ -188,7 +265,7 @@ static void print_marks(FILE *file, const struct simulate *simulate, const struc
         largest = fmax(largest, number_of(&columns[i / ROW_COUNT], i % ROW_COUNT));
     }
     for (size_t row = 0; row < ROW_COUNT; row++) {
-        print_row(file, columns, row, NAMES[simulate->fill][row], CLASSES[row], largest);
+        print_row(file, columns, row, names[row], CLASSES[row], largest);
     }
     for (int i = 0; i < PLOT_WIDTH; i++) {
         if (columns[i].full > 0) {
@@ -216,7 +293,8 @@ static void print_bars(FILE *file, const struct picture *picture, bool refused, 
     (void)fputs("\"/>\n", file);
 }
 
-static void print_traffic(FILE *file, const struct picture *picture, struct picture_range range)
+static void print_traffic(FILE *file, const struct simulate *simulate,
+                          const struct picture *picture, struct picture_range range)
 {
     char rate[AXIS_RATE_MAX];
     double most = 1;
@@ -226,21 +304,22 @@ static void print_traffic(FILE *file, const struct picture *picture, struct pict
     print_bars(file, picture, false, most);
     print_bars(file, picture, true, most);
     (void)fprintf(file, "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text>\n", LEFT - 8, TOP + 4,
-                  axis_rate(most / picture_bar_s(picture, range), rate));
+                  picture_top_text(simulate, most, picture_bar_s(picture, range), rate));
 }
 
-void svg_panel(FILE *file, size_t panel, const struct simulate *simulate, const struct lane *lane,
-               const struct picture *picture, struct picture_range range)
+void svg_panel(struct svg *svg, const struct picture *picture)
 {
-    (void)fprintf(file, "<g transform=\"translate(0 %zu)\">\n", panel * PANEL_HEIGHT);
-    print_title(file, simulate, lane);
-    print_axes(file, range);
-    if (picture->shows_level) {
+    FILE *file = svg->file;
+    (void)fprintf(file, "<g transform=\"translate(0 %zu)\">\n", svg->panel_count++ * PANEL_HEIGHT);
+    print_name(file, &picture->scene);
+    print_counts(file, svg->simulate, picture);
+    print_axes(file, svg->range);
+    if (picture->scene.shows_level) {
         print_capacity(file, picture);
         print_level(file, picture);
-        print_marks(file, simulate, picture);
+        print_marks(file, svg->simulate, picture);
     } else {
-        print_traffic(file, picture, range);
+        print_traffic(file, svg->simulate, picture, svg->range);
     }
     (void)fputs("</g>\n", file);
 }

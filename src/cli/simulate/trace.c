@@ -4,6 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
+void history_add(struct history *history, uint64_t at_ns, uint64_t cost_micro)
+{
+    if (history->count < KEPT_COUNT_MAX) {
+        history->kept[history->count] = (struct kept){at_ns, cost_micro};
+    }
+    history->count++;
+}
+
 void recording_add(struct recording *recording, uint64_t at_ns, uint64_t cost_micro,
                    uint64_t key_hash)
 {
@@ -12,9 +20,7 @@ void recording_add(struct recording *recording, uint64_t at_ns, uint64_t cost_mi
         recording->key_hash = key_hash;
     }
     recording->has_keys |= key_hash != recording->key_hash;
-    if (recording->count < KEPT_COUNT_MAX) {
-        recording->kept[recording->count] = (struct kept){at_ns, cost_micro};
-    }
+    history_add(&recording->history, at_ns, cost_micro);
     recording->count++;
     if (at_ns >= recording->latest_ns) {
         recording->latest_ns = at_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is remembered of a recording, to draw it afterwards. Memory is bounded however long it is:
- * few arrivals of a single key are kept as they are, and are drawn exactly. Of all others there is
+ * few arrivals of one key are kept as they are, and are drawn exactly. Of all others there is
  * one row of bins over time, which become twice as wide whenever they do not reach any more. */
 #ifndef WEIR_CLI_SIMULATE_TRACE_H
 #define WEIR_CLI_SIMULATE_TRACE_H
@@ -17,29 +17,37 @@ struct kept {
     uint64_t cost_micro;
 };
 
+/* Arrivals of one key, the first of them as they are. All zeroes is empty. */
+struct history {
+    uint64_t count;
+    struct kept kept[KEPT_COUNT_MAX];
+};
+
+void history_add(struct history *history, uint64_t at_ns, uint64_t cost_micro);
+
+/* True while every arrival is kept. */
+static inline bool history_is_whole(const struct history *history)
+{
+    return history->count <= KEPT_COUNT_MAX;
+}
+
 /* What is the same for all limits. All zeroes is empty. */
 struct recording {
     uint64_t count;
     uint64_t first_ns, latest_ns; // the latest is the largest
     uint64_t late_count;          // arrivals with an older time than one before them
     uint64_t late_max_ns;
-    uint64_t key_hash; // of the first
-    bool has_keys;     // a second key has come
-    struct kept kept[KEPT_COUNT_MAX];
+    uint64_t key_hash;      // of the first
+    bool has_keys;          // a second key has come
+    struct history history; // of use where it has not
 };
 
 /* Takes note of an arrival. */
 void recording_add(struct recording *recording, uint64_t at_ns, uint64_t cost_micro,
                    uint64_t key_hash);
 
-/* True while every arrival is kept, and all are of one key. */
-static inline bool recording_is_exact(const struct recording *recording)
-{
-    return recording->count <= KEPT_COUNT_MAX && !recording->has_keys;
-}
-
 /* What happened in a stretch of time: arrivals, or what leaves a queue. Levels are of use where all
- * arrivals are of one key.
+ * of it is of one key.
  *   peak               the highest level
  *   level, drained_ns  the last level, and when it will have drained; else 0 */
 struct bin {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who was refused most often, in bounded memory: Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi,
+ * Who was turned away most often, in bounded memory: Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi,
  * "Efficient computation of frequent and top-k elements in data streams", 2005).
  *
  * There are WORST_COUNT counters. A key that has none takes over the smallest one, with its count:

@@ -24,6 +24,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 20  # for anything that should happen at once; sanitizers are slow
 
 
+def clean_environment(**more):
+    """Nothing of weir's, nor of colours, is set by whoever runs the tests."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("WEIR_") and name != "NO_COLOR"}
+    return {**clean, **more}
+
+
 def weir_binary():
     """The `weir` under test."""
     preset = os.environ.get("WEIR_PRESET", "dev")

@@ -1,13 +1,12 @@
 """Keys that are locked out, over both protocols, from a shell and in line: by hand, and by a limit."""
 
 import json
-import os
 import subprocess
 import urllib.parse
 
 import pytest
 from waiters import WaitingServer
-from weirserver import DEADLINE_S, RespError, WeirServer, wait_until, weir_binary
+from weirserver import DEADLINE_S, RespError, WeirServer, clean_environment, wait_until, weir_binary
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -268,9 +267,8 @@ def test_who_stands_in_a_queue_has_been_let_in():
 
 
 def weir(*arguments, store):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
     return subprocess.run([weir_binary(), *map(str, arguments)], capture_output=True, text=True,
-                          timeout=3 * DEADLINE_S, env={**clean, **store})
+                          timeout=3 * DEADLINE_S, env=clean_environment(**store))
 
 
 @pytest.fixture(params=["server", "file"])

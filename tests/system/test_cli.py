@@ -3,7 +3,6 @@ misbehave, and against none."""
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -15,17 +14,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+from terminal import Terminal, on_terminal
+from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def weir(*arguments, environment=None, **options):
     """Runs one command, without this shell's own WEIR_ variables."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
     return subprocess.run(
         [weir_binary(), *map(str, arguments)], capture_output=True, text=True,
-        timeout=3 * DEADLINE_S, env={**clean, **(environment or {})}, **options,
+        timeout=3 * DEADLINE_S, env=clean_environment(**(environment or {})), **options,
     )
 
 
@@ -403,30 +402,6 @@ def test_a_server_that_hangs_is_left_after_the_timeout(reply):
 # ---- On a terminal ----
 
 
-def on_terminal(*arguments, environment=None, done=lambda said: False):
-    """Runs a command on a terminal of its own; returns what it wrote there."""
-    clean = {name: value for name, value in os.environ.items()
-             if not name.startswith("WEIR_") and name != "NO_COLOR"}
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [weir_binary(), *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**clean, "TERM": "xterm", **(environment or {})},
-    )
-    os.close(theirs)
-    said = b""
-    while True:
-        try:
-            said += os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if done(said):
-            process.send_signal(signal.SIGINT)
-            done = lambda said: False  # noqa: E731
-    os.close(ours)
-    process.wait(DEADLINE_S)
-    return said.decode()
-
-
 def test_colours_are_for_terminals_that_want_them(server, key):
     there = ["--server", f"127.0.0.1:{server.resp_port}"]
     assert "\033[32mallowed\033[0m: " in on_terminal("take", key, "1/h", *there)
@@ -439,10 +414,11 @@ def test_colours_are_for_terminals_that_want_them(server, key):
 
 
 def test_bench_shows_its_progress_on_a_terminal(server):
-    said = on_terminal(
-        "bench", "--server", f"127.0.0.1:{server.resp_port}", "--duration", "1h", "--rate", "100/s",
-        done=lambda said: said.count(b"/s  allowed ") == 2,
-    )
+    terminal = Terminal("bench", "--server", f"127.0.0.1:{server.resp_port}", "--duration", "1h",
+                        "--rate", "100/s")
+    terminal.read_until(b"/s  allowed ", times=2)
+    terminal.process.send_signal(signal.SIGINT)
+    said = terminal.read_all()
     progress, _, report = said.rpartition("\r\033[K")
     assert re.search(r"  1 s  \d+/s  allowed \d+  limited 0  failed 0", progress)
     assert re.search(r"  2 s  \d+/s  allowed ", progress)

@@ -3,7 +3,6 @@ something may be is bounded generously, and only where it says something."""
 
 import fcntl
 import os
-import pty
 import random
 import re
 import signal
@@ -13,7 +12,8 @@ import threading
 import time
 
 import pytest
-from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+from terminal import Terminal
+from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
 SECOND = 1_000_000_000
 
@@ -30,11 +30,6 @@ def server():
 
 def shared(server, *arguments):
     return [*arguments, "--server", f"127.0.0.1:{server.resp_port}"]
-
-
-def clean_environment(**more):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
-    return {**clean, **more}
 
 
 def start(*arguments, **options):
@@ -481,47 +476,32 @@ def test_progress_is_said_when_it_is_wanted_and_at_the_end():
     assert re.fullmatch(r"12 kB  \d[.\d]* kB/s  \d s", last)
 
 
-def on_terminal(*arguments, output):
-    ours, theirs = pty.openpty()
-    process = start(*arguments, stderr=theirs, stdout=output or theirs)
-    os.close(theirs)
-    process.stdin.write(lines(3))
-    process.stdin.close()
-    said = b""
-    while True:
-        try:
-            said += os.read(ours, 65536)
-        except OSError:
-            break
-    os.close(ours)
-    assert process.wait(DEADLINE_S) == 0
-    if process.stdout is not None:
-        process.stdout.close()
-    return said.decode()
+def pipe_on_terminal(*arguments, **streams):
+    terminal = Terminal("pipe", *arguments, stdin=subprocess.PIPE, **streams)
+    terminal.process.stdin.write(lines(3))
+    terminal.process.stdin.close()
+    said = terminal.read_all()
+    assert terminal.process.returncode == 0
+    return said
 
 
 @pytest.mark.once
 def test_a_terminal_sees_how_far_it_is():
-    said = on_terminal("1000/s", output=subprocess.DEVNULL)
+    said = pipe_on_terminal("1000/s", stdout=subprocess.DEVNULL)
     assert re.fullmatch(r"\r\033\[K3 lines  [\d.]+/s  0 s\r\n", said)
-    assert on_terminal("1000/s", "--quiet", output=subprocess.DEVNULL) == ""
+    assert pipe_on_terminal("1000/s", "--quiet", stdout=subprocess.DEVNULL) == ""
     # The lines themselves are on the terminal: they are not written over.
-    assert on_terminal("1000/s", output=None) == "0\r\n1\r\n2\r\n"
-    assert "3 lines" in on_terminal("1000/s", "--progress", output=None)
+    assert pipe_on_terminal("1000/s") == "0\r\n1\r\n2\r\n"
+    assert "3 lines" in pipe_on_terminal("1000/s", "--progress")
 
 
 @pytest.mark.once
 def test_a_terminal_sees_it_once_a_second_whatever_it_waits_for():
-    ours, theirs = pty.openpty()
-    process = start("1/h", stderr=theirs)
-    os.close(theirs)
-    said = b""
-    while said.count(b"0 lines  0/s") < 2:
-        said += os.read(ours, 65536)
-    assert b"0 lines  0/s  1 s" in said and b"0 lines  0/s  2 s" in said
-    process.kill()
-    process.communicate()
-    os.close(ours)
+    terminal = Terminal("pipe", "1/h", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    terminal.read_until(b"0 lines  0/s", times=2)
+    assert b"0 lines  0/s  1 s" in terminal.said and b"0 lines  0/s  2 s" in terminal.said
+    terminal.process.kill()
+    terminal.close()
 
 
 # ---- The command line ----

@@ -2,22 +2,16 @@
 says what the test wants."""
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import time
 
 import pytest
 from scriptedserver import ALLOWED, FAILED, LIMITED, NEVER, ScriptedServer, reply
-from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
+from terminal import Terminal
+from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
 MS = 1_000_000
-
-
-def clean_environment(**more):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
-    return {**clean, **more}
 
 
 def start(*arguments, **options):
@@ -102,44 +96,10 @@ def test_ctrl_c_closes_the_connection(command, end):
 # ---- On a terminal ----
 
 
-class Terminal:
-    """A command whose standard error is a terminal of its own."""
-
-    def __init__(self, *arguments, stdout=subprocess.PIPE):
-        self.ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [weir_binary(), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=stdout,
-            stderr=theirs, env=clean_environment(TERM="xterm"),
-        )
-        os.close(theirs)
-        self.said = b""
-
-    def read(self):
-        """What was written next; b"" at the end."""
-        try:
-            some = os.read(self.ours, 65536)
-        except OSError:
-            some = b""
-        self.said += some
-        return some
-
-    def read_until(self, text):
-        while text not in self.said:
-            assert self.read(), self.said
-        return self.said
-
-    def read_all(self):
-        while self.read():
-            pass
-        os.close(self.ours)
-        self.process.communicate(timeout=DEADLINE_S)
-        return self.said.decode()
-
-
 def test_a_terminal_sees_who_waits_and_for_how_long():
     with ScriptedServer(say(b"")) as server:
         terminal = Terminal("take", "api:\033acme", "1/s", "--server", server.address,
-                            "--wait", "90s")
+                            "--wait", "90s", stdout=subprocess.PIPE)
         terminal.read_until(b"\r\033[Kweir take: api:?acme waits in line: 1 s of at most 1 min 30 s")
         for connection in server.connections:
             connection.sendall(reply(ALLOWED))

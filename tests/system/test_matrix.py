@@ -4,12 +4,11 @@ protocols, and from a shell: one behaviour, which no combination changes. tests/
 library the same."""
 
 import itertools
-import os
 import subprocess
 
 import pytest
 from waiters import WaitingServer
-from weirserver import DEADLINE_S, WeirServer, weir_binary
+from weirserver import DEADLINE_S, WeirServer, clean_environment, weir_binary
 
 S = 10**9
 BLOCK_MS = 7000
@@ -147,9 +146,8 @@ def test_wait(server, cell, kind, has_second, protocol):
 def shell(request, tmp_path_factory):
     """Runs weir where the buckets are, and returns its code."""
     def run(*arguments):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
         done = subprocess.run([weir_binary(), *map(str, arguments)], capture_output=True, text=True,
-                              timeout=3 * DEADLINE_S, env=clean | place)
+                              timeout=3 * DEADLINE_S, env=clean_environment(**place))
         return done.returncode
 
     if request.param == "file":

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import signal
 import socket
 import stat
@@ -13,6 +12,7 @@ import time
 import urllib.request
 
 import pytest
+from terminal import Terminal
 from weirserver import DEADLINE_S, RespClient, RespError, WeirServer, wait_until, weir_binary
 
 
@@ -136,19 +136,13 @@ def test_it_listens_at_ipv6_where_there_is_any():
 
 
 def test_a_person_at_a_terminal_gets_a_banner():
-    ours, theirs = pty.openpty()
-    server = subprocess.Popen(
-        [weir_binary(), "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"], stderr=theirs
-    )
-    os.close(theirs)
-    said = b""
-    while b"Ctrl-C" not in said:
-        said += os.read(ours, 4096)
-    server.send_signal(signal.SIGINT)
-    assert server.wait(DEADLINE_S) == 0
-    os.close(ours)
-    assert b"RESP" in said and b"take alice 10/s --server 127.0.0.1:" in said
-    assert b"forgotten at exit" in said
+    terminal = Terminal("serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    terminal.read_until(b"Ctrl-C")
+    terminal.process.send_signal(signal.SIGINT)
+    said = terminal.read_all()
+    assert terminal.process.returncode == 0
+    assert "RESP" in said and "take alice 10/s --server 127.0.0.1:" in said
+    assert "forgotten at exit" in said
 
 
 def test_more_connections_than_files_are_fewer_and_said():

@@ -17,7 +17,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from test_cli import examples_of, on_terminal, weir
+from terminal import Terminal, on_terminal
+from test_cli import examples_of, weir
 from weirserver import DEADLINE_S, wait_until, weir_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -973,8 +974,10 @@ class Feeder:
 
 def test_a_long_recording_shows_its_progress_until_ctrl_c(tmp_path):
     with Feeder(tmp_path) as feeder:
-        said = on_terminal("simulate", "10/s", feeder.path,
-                           done=lambda said: said.count(b" a second") >= 2)
+        terminal = Terminal("simulate", "10/s", feeder.path)
+        terminal.read_until(b" a second", times=2)
+        terminal.process.send_signal(signal.SIGINT)
+        said = terminal.read_all()
     progress, _, report = said.rpartition("\r\033[K")
     assert re.search(r"\d+ arrivals, (\d+|\d+\.\d million) a second", progress)
     assert ", 0.0 million" not in progress

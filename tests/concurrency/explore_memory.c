@@ -45,9 +45,9 @@ uint64_t hash_of_key(int key)
 
 bool holds_stripe(int thread)
 {
-    bool holds = world.shared.later.stripe.mutex.holder == (uint64_t)thread + 1;
+    bool holds = world.shared.later.stripe.lock.mutex.holder == (uint64_t)thread + 1;
     for (int i = 0; i < STRIPES_MAX; i++) {
-        holds = holds || world.shared.stripes[i].mutex.holder == (uint64_t)thread + 1;
+        holds = holds || world.shared.stripes[i].lock.mutex.holder == (uint64_t)thread + 1;
     }
     return holds;
 }
@@ -71,7 +71,7 @@ static int stripe_of_line(int line)
 /* Whether it is held by whom this step belongs to: the lock of this stripe. */
 static bool holds_lock(int stripe)
 {
-    return stripe_at(stripe)->mutex.holder == (uint64_t)running + 1;
+    return stripe_at(stripe)->lock.mutex.holder == (uint64_t)running + 1;
 }
 
 static bool holds_lines(void)
@@ -396,7 +396,7 @@ static void check_quiet(const struct table_line lines[LINES_MAX])
 void memory_check_quiet(void)
 {
     check_quiet(world.shared.lines);
-    if (move_is_done() && world.shared.later.stripe.mutex.holder == 0) {
+    if (move_is_done() && world.shared.later.stripe.lock.mutex.holder == 0) {
         check_quiet(world.shared.later.lines);
     }
 }

@@ -110,5 +110,5 @@ bool move_is_ours(int thread)
 
 bool move_has_free_locks(void)
 {
-    return later()->moving_mutex.holder == 0 && later()->stripe.mutex.holder == 0;
+    return later()->moving_mutex.holder == 0 && later()->stripe.lock.mutex.holder == 0;
 }

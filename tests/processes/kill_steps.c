@@ -140,7 +140,7 @@ static void prepare_death(void)
     table->stripes[0].used_count++;
     pid_t child = fork();
     if (child == 0) {
-        (void)mutex_lock(&table->stripes[0].mutex);
+        (void)lock_acquire(&table->stripes[0].lock);
         _exit(0);
     }
     (void)waitpid(child, NULL, 0);
@@ -262,7 +262,7 @@ static void prepare_death_in_pool(void)
     }
     pid_t child = fork();
     if (child == 0) {
-        (void)mutex_lock(&table->events.header->mutex);
+        (void)lock_acquire(&table->events.header->lock);
         table->events.header->free_first = ids[0]; // the last of the list
         _exit(0);
     }

@@ -76,10 +76,10 @@ void world_lock_all(struct table *table)
 {
     for (uint64_t i = 0; i < table->stripe_count; i++) {
         struct stripe *stripe = &table->stripes[i];
-        if (mutex_lock(&stripe->mutex)) {
+        if (lock_acquire(&stripe->lock)) {
             table_repair(table, stripe);
         }
-        mutex_unlock(&stripe->mutex);
+        lock_release(&stripe->lock);
     }
 }
 

@@ -111,7 +111,7 @@ static void forget_if_over(struct table *table, uint64_t hash, uint64_t now_ns)
         table_end_block(table, hash, now_ns);
         write_flag(table, hash, false);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
 }
 
 bool table_is_blocked(struct table *table, uint64_t hash, const struct found *bucket,
@@ -142,7 +142,7 @@ enum block_result table_commit_blocked(struct table *table, uint64_t hash,
     if (result == BLOCK_DONE) {
         *ends_ns = table_raise_block(table, hash, *ends_ns);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
     return result;
 }
 
@@ -192,7 +192,7 @@ void table_block(struct table *table, uint64_t hash, struct block *block, uint64
         block->ends_ns = table_raise_block(table, hash, block->ends_ns);
         let_go(&bucket, true);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
 }
 
 void table_unblock(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns)
@@ -208,5 +208,5 @@ void table_unblock(struct table *table, uint64_t hash, struct block *block, uint
         table_end_block(table, hash, now_ns);
         let_go(&bucket, false);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
 }

@@ -18,7 +18,7 @@ void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes)
 
 void event_pool_open_lock(struct event_pool *pool)
 {
-    mutex_init_shared(&pool->header->mutex);
+    lock_init_shared(&pool->header->lock);
 }
 
 static void put_in_list(struct pool_header *header, struct chunk *chunk, uint64_t id)
@@ -48,7 +48,7 @@ static void repair(struct event_pool *pool)
 
 static void lock(struct event_pool *pool)
 {
-    bool is_heir = mutex_lock(&pool->header->mutex);
+    bool is_heir = lock_acquire(&pool->header->lock);
     if (__builtin_expect(is_heir || pool->header->epoch != pool->epoch, 0)) {
         repair(pool);
     }
@@ -56,7 +56,7 @@ static void lock(struct event_pool *pool)
 
 static void unlock(struct event_pool *pool)
 {
-    mutex_unlock(&pool->header->mutex);
+    lock_release(&pool->header->lock);
 }
 
 /* Under the lock. Whoever dies before `owner` is written has taken nothing. */

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sync/mutex.h"
+#include "sync/lock.h"
 
 enum { CHUNK_BYTES = 256, CHUNK_EVENT_BYTES = 224 };
 
@@ -59,7 +59,7 @@ _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "as the format says");
  *   full_count   events that found no chunk
  *   epoch        of the table when the list was last known to be whole */
 struct pool_header {
-    struct mutex mutex;
+    struct lock lock;
     uint64_t fresh_count;
     uint64_t free_first;
     uint64_t free_count;

@@ -27,7 +27,13 @@ bool table_find_unmarked(struct table *table, uint64_t hash, uint64_t home, stru
 uint64_t table_latest_reuse(const struct stripe *stripe);
 
 /* Locks a stripe, and makes it whole if its last holder died. */
-void table_lock_stripe(struct table *table, struct stripe *stripe);
+static inline void table_lock_stripe(struct table *table, struct stripe *stripe)
+{
+    bool is_heir = lock_acquire(&stripe->lock);
+    if (__builtin_expect(is_heir || stripe->epoch != table->epoch, 0)) {
+        table_repair(table, stripe);
+    }
+}
 
 /* Sees to it, under the lock of its stripe, that the key has a slot; a new one begins with these flags.
  * False: every slot that it could have holds a live bucket, which is counted. */
@@ -90,7 +96,7 @@ static inline void stripes_lock(struct table *table, const struct stripes *strip
 static inline void stripes_unlock(const struct stripes *stripes)
 {
     for (size_t i = stripes->count; i > 0; i--) {
-        mutex_unlock(&stripes->at[i - 1]->mutex);
+        lock_release(&stripes->at[i - 1]->lock);
     }
 }
 

@@ -101,7 +101,7 @@ bool moving_carry(struct moving *moving, struct stripe *stripe)
     for (uint64_t i = 0; i < from->stripe_lines && done; i++) {
         done = carry_line(moving, &lines[i]);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
     return done;
 }
 
@@ -134,5 +134,5 @@ void moving_take_back(struct table *table, struct stripe *stripe)
         moving_unmark(&lines[i]);
     }
     store_release(&stripe->reused_at_ns, reused_at_ns & ~STRIPE_MOVED);
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
 }

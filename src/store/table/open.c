@@ -48,7 +48,7 @@ void table_open_locks(struct table *table)
     mutex_init_shared(&table->store.waiting_room->mutex);
     event_pool_open_lock(&table->events);
     for (uint64_t i = 0; i < table->stripe_count; i++) {
-        mutex_init_shared(&table->stripes[i].mutex);
+        lock_init_shared(&table->stripes[i].lock);
     }
 }
 

@@ -86,7 +86,7 @@ bool table_find_unmarked(struct table *table, uint64_t hash, uint64_t home, stru
         struct stripe *stripe = table_stripe_of(table, hash);
         table_lock_stripe(table, stripe);
         is_found = table_find(table, hash, home, found);
-        mutex_unlock(&stripe->mutex);
+        lock_release(&stripe->lock);
         assert(!is_found || (found->seen.word & BUCKET_MARKED) == 0);
     }
     return is_found;
@@ -229,20 +229,12 @@ bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint
     return false;
 }
 
-void table_lock_stripe(struct table *table, struct stripe *stripe)
-{
-    bool is_heir = mutex_lock(&stripe->mutex);
-    if (__builtin_expect(is_heir || stripe->epoch != table->epoch, 0)) {
-        table_repair(table, stripe);
-    }
-}
-
 bool table_insert(struct table *table, uint64_t hash, uint64_t home, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     table_lock_stripe(table, stripe);
     bool done = table_insert_locked(table, hash, home, 0, now_ns);
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
     return done;
 }
 

@@ -9,7 +9,7 @@
 #include "store/store.h"
 #include "store/table/event_pool.h"
 #include "store/table/store_clock.h"
-#include "sync/mutex.h"
+#include "sync/lock.h"
 #include "weir/bucket.h"
 
 /* How many slots share a line. Two fill a cache line; the checker also tries one. */
@@ -43,16 +43,16 @@ struct table_line {
 } __attribute__((aligned(64)));
 
 /* What the lines of one stripe share: the lock of their insertions, and the latest reading of the
- * clock at which one of their slots was given to another key.
- *   reused_at_ns  with STRIPE_MOVED once the buckets of these lines are on their way to another table
- *   epoch         of the table when these lines were last known to be whole: see repair.c */
+ * clock at which one of their slots was given to another key. Whoever locks it reads one line of memory.
+ *   epoch         of the table when these lines were last known to be whole: see repair.c
+ *   reused_at_ns  with STRIPE_MOVED once the buckets of these lines are on their way to another table */
 struct stripe {
-    struct mutex mutex;
+    struct lock lock;
+    uint64_t epoch;
     uint64_t reused_at_ns;
     uint64_t used_count;
     uint64_t reused_count;
     uint64_t full_count;
-    uint64_t epoch;
 } __attribute__((aligned(128)));
 
 /* Above every reading. */

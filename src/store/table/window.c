@@ -315,7 +315,7 @@ static enum progress decide(struct turn *turn)
         struct stripe *stripe = table_stripe_of(turn->table, turn->hash);
         table_lock_stripe(turn->table, stripe);
         progress = decide_locked(turn);
-        mutex_unlock(&stripe->mutex);
+        lock_release(&stripe->lock);
         progress = progress == HAS_MOVED ? follow(turn) : progress;
     } while (progress == LOOK_AGAIN
              || (progress == NO_CHUNK && table_sweep_events(turn->table, turn->now_ns)));
@@ -406,7 +406,7 @@ void table_visit_events(struct store *store, const struct weir_limit *limit, uin
     struct stripe *stripe = table_stripe_of(turn.table, id);
     table_lock_stripe(turn.table, stripe);
     while (!find(&turn)) {
-        mutex_unlock(&stripe->mutex);
+        lock_release(&stripe->lock);
         if (follow(&turn) == OUT_OF_REACH) {
             visitor->begin(visitor, now_ns, 0);
             return;
@@ -423,7 +423,7 @@ void table_visit_events(struct store *store, const struct weir_limit *limit, uin
         uint64_t leaves_at_ns = window_leaves_at(limit, event.at_ns, turn.log.state.empty_at_ns);
         goes_on = visitor->event(visitor, leaves_at_ns, event.cost);
     }
-    mutex_unlock(&stripe->mutex);
+    lock_release(&stripe->lock);
 }
 
 void table_free_events(struct table *table, uint64_t tag, struct weir_bucket state)
@@ -480,7 +480,7 @@ bool table_sweep_events(struct table *table, uint64_t now_ns)
         struct stripe *stripe = table_stripe_of(table, owner);
         table_lock_stripe(table, stripe);
         has_found |= sweep_locked(table, id, owner, part.turn, now_ns);
-        mutex_unlock(&stripe->mutex);
+        lock_release(&stripe->lock);
     }
     event_pool_swept(&table->events, has_found);
     return has_found;

@@ -54,9 +54,23 @@ static inline const char *request(const char *text)
     return world.output.at;
 }
 
+/* Lets the take go that the world holds, and returns what comes back. */
+static inline const char *let_go(enum engine_state expected)
+{
+    world.output.length = 0;
+    assert_true(world.wait.is_waiting);
+    world.wait.is_waiting = false;
+    assert_int_equal(
+        HTTP1_ENGINE.resume(world.session, &world.service, world.wait.decisions, &world.output),
+        expected);
+    assert_int_equal(HTTP1_ENGINE.held_bytes(world.session), 0);
+    buffer_append(&world.output, "", 1);
+    return world.output.at;
+}
+
 static inline const char *get(const char *target, const char *fields)
 {
-    char text[4096];
+    char text[16384];
     int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n" HOST "%s\r\n", target, fields);
     assert_in_range(length, 1, sizeof text - 1);
     return request(text);
@@ -64,7 +78,7 @@ static inline const char *get(const char *target, const char *fields)
 
 static inline const char *post(const char *path, const char *body)
 {
-    char text[4096];
+    char text[16384];
     int length =
         snprintf(text, sizeof text, "POST %s HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n%s",
                  path, strlen(body), body);

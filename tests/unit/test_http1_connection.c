@@ -171,20 +171,6 @@ static void test_plenty_of_output_pauses(void **state)
 
 static const char TAKE_K[] = "{\"key\":\"k\",\"limit\":\"1/s\"}";
 
-/* Lets the take go that the world holds. */
-static const char *let_go(enum engine_state expected)
-{
-    world.output.length = 0;
-    assert_true(world.wait.is_waiting);
-    world.wait.is_waiting = false;
-    assert_int_equal(
-        HTTP1_ENGINE.resume(world.session, &world.service, world.wait.decisions, &world.output),
-        expected);
-    assert_int_equal(HTTP1_ENGINE.held_bytes(world.session), 0);
-    buffer_append(&world.output, "", 1);
-    return world.output.at;
-}
-
 static void test_a_take_waits_and_holds_up_what_is_behind_it(void **state)
 {
     (void)state;

@@ -728,6 +728,29 @@ def test_explain_finds_the_bucket_that_also_drains_in_time():
     assert drains_ns[0] <= 2 * 10**9 < drains_ns[1]
 
 
+@pytest.mark.parametrize(
+    "count, latency, why",
+    [
+        ("300", "100ms", "No bucket that guarantees that drains within 100 ms: one that holds 1,\n"
+                         "  299/min capacity=1, takes 201 ms from full.\n"),
+        ("300", "200ms", "  299/min capacity=1, takes 201 ms from full.\n"),
+        ("1", "1ms", "No bucket guarantees that: one that holds 1 admits 1, and then what has drained in\n"
+                     "  the window.\n"), # two in 60 s would drain too late as well
+        ("1", "1min", "But under 1/min two are never closer than 1 min"),
+    ],
+)
+def test_explain_keeps_the_window_where_no_bucket_drains_so_soon(count, latency, why):
+    words = [f"at most {count} in any 60s", "--max-latency", latency]
+    done = weir("explain", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert why in done.stdout
+    assert "every split of" not in done.stdout
+    assert re.findall(r"^  (\S.*?)  .* <- take this$", done.stdout, re.M) == [f"window {count}/min"]
+    answer = json.loads(weir("explain", "--json", *words).stdout)
+    assert [(choice["limit"], choice["recommended"]) for choice in answer["choices"]] == [(f"window {count}/min", True)]
+    assert answer["max_latency_ns"] == {"100ms": 10**8, "200ms": 2 * 10**8, "1ms": 10**6, "1min": 6 * 10**10}[latency]
+
+
 @pytest.mark.parametrize("latency, count", [("7s", 3), ("1h", 4)])
 def test_explain_gives_up_no_more_rate_for_more_patience(latency, count):
     words = ["at most 300 in any 60s", "--max-latency", latency]
@@ -763,7 +786,8 @@ def test_explain_sizes_by_latency():
         (["10/s", "burst=3", "--max-latency", "1s"], "--max-latency chooses the capacity"),
         (["10/s", "--max-latency", "0s"], "--max-latency is above 0"),
         (["10/s", "--max-latency", "soon"], "expected a duration"),
-        (["at most 3 in any 1s", "--max-latency", "499ms"], "no bucket that keeps that has room"),
+        (["at most 1000001 in any 1d", "--max-latency", "1ms"], "no bucket that keeps that has room"),
+        (["at most 0.5 in any 1s", "--max-latency", "1h"], "that drains so soon, and no window keeps it"),
         (["at most 3"], "expected 'in any' and a time"),
         (["at most 0 in any 1s"], "it is a ban"),
         (["at", "most"], "expected 'at most N in any T'"),

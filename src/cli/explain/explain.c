@@ -116,7 +116,7 @@ static const struct option OPTIONS[] = {
                        "a configuration, one of whose limits is meant by its name"},
     [OPTION_MAX_LATENCY] = {"max-latency", "DURATION",
                             "choose the capacity: the most that drains in so much time; of\n"
-                            "at most N in any T, leave out what takes longer"},
+                            "at most N in any T, leave out the buckets that take longer"},
     [OPTION_JSON] = {"json", NULL, "the same as JSON, every number exact"},
     {NULL, NULL, NULL},
 };

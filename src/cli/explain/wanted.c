@@ -10,6 +10,21 @@
 #include "cli/promise.h"
 #include "core/arith.h"
 
+/* What is asked, and the answer. */
+struct wanted {
+    struct plan plan;
+    uint64_t max_latency_ns; // 0: none
+    struct plan_choice choices[PLAN_CHOICE_MAX];
+    size_t count;
+};
+
+/* True if no bucket with room for a cost of 1 drains in time. */
+static bool is_too_soon(const struct wanted *wanted)
+{
+    return wanted->max_latency_ns > 0
+           && plan_capacity_within(&wanted->plan, wanted->max_latency_ns) == 0;
+}
+
 /* How much of N per T is left in the long run, in tenths of a percent. */
 static uint64_t rate_permille(const struct plan *plan, const struct plan_choice *choice)
 {
@@ -17,15 +32,11 @@ static uint64_t rate_permille(const struct plan *plan, const struct plan_choice 
 }
 
 /* A bucket that holds N already admits that and then what drains; so does one that holds 1, if N is 1. */
-static void say_none(const struct plan *plan)
+static void say_no_bucket_promises(const struct wanted *wanted)
 {
+    const struct plan *plan = &wanted->plan;
     char window[DURATION_TEXT_MAX];
     char most[MICRO_TEXT_MAX];
-    (void)window_text(plan->window_ns, window);
-    if (plan->at_most_micro > WEIR_UNIT) {
-        (void)puts("  No bucket can keep that exactly; use rounder numbers.");
-        return;
-    }
     (void)printf(
         "  No bucket guarantees that: one that holds %s admits %s, and then what has drained"
         " in\n  the window.",
@@ -33,12 +44,39 @@ static void say_none(const struct plan *plan)
     struct weir_limit_config config;
     struct plan two = {2 * WEIR_UNIT, plan->window_ns};
     char text[WEIR_LIMIT_TEXT_MAX];
-    if (plan->at_most_micro == WEIR_UNIT && plan_bucket(&config, &two, WEIR_UNIT)) {
+    bool is_late = wanted->max_latency_ns > 0 && wanted->max_latency_ns < plan->window_ns;
+    if (plan->at_most_micro == WEIR_UNIT && !is_late && plan_bucket(&config, &two, WEIR_UNIT)) {
         (void)printf(" But under %s two are never closer than %s: only a window of just that\n"
                      "  length, both its ends included, has two.",
-                     limit_text(&config, text), window);
+                     limit_text(&config, text), window_text(plan->window_ns, window));
     }
     (void)putchar('\n');
+}
+
+/* Those that keep it drain too late, even the smallest that has room for a cost of 1. */
+static void say_no_bucket_drains(const struct wanted *wanted,
+                                 const struct weir_limit_config *smallest)
+{
+    char latency[DURATION_TEXT_MAX];
+    char drain[DURATION_TEXT_MAX];
+    char text[WEIR_LIMIT_TEXT_MAX];
+    struct weir_amount drain_ns = promise_drain_ns(smallest, WEIR_UNIT);
+    (void)printf("  No bucket that guarantees that drains within %s: one that holds 1,\n"
+                 "  %s, takes %s from full.\n",
+                 window_text(wanted->max_latency_ns, latency), limit_text(smallest, text),
+                 duration_print_up(amount_ceil(&drain_ns), drain));
+}
+
+static void say_no_bucket(const struct wanted *wanted)
+{
+    struct weir_limit_config smallest;
+    if (wanted->plan.at_most_micro <= WEIR_UNIT) {
+        say_no_bucket_promises(wanted);
+    } else if (is_too_soon(wanted) && plan_bucket(&smallest, &wanted->plan, WEIR_UNIT)) {
+        say_no_bucket_drains(wanted, &smallest);
+    } else {
+        (void)puts("  No bucket can keep that exactly; use rounder numbers.");
+    }
 }
 
 static bool is_window(const struct plan_choice *choice)
@@ -57,18 +95,20 @@ static void say_choice(const struct plan *plan, const struct plan_choice *choice
 }
 
 /* The window, which is the last; or why there is none. */
-static void say_window(const struct plan *plan, const struct plan_choice *choices, size_t count)
+static void say_window(const struct wanted *wanted)
 {
+    const struct plan *plan = &wanted->plan;
+    size_t count = wanted->count;
     char window[DURATION_TEXT_MAX];
     (void)window_text(plan->window_ns, window);
-    if (count > 0 && is_window(&choices[count - 1])) {
+    if (count > 0 && is_window(&wanted->choices[count - 1])) {
         (void)puts(
             "\n  A window remembers what it has let through, so all may come at once, and no rate"
             " is lost.");
         (void)printf(
             "  Its end is not included: what comes exactly %s after the first may pass.\n\n",
             window);
-        say_choice(plan, &choices[count - 1], count == 1);
+        say_choice(plan, &wanted->choices[count - 1], count == 1);
         (void)puts("\n  The bytes are what one key needs of memory, at most.");
     } else if (plan->at_most_micro < WEIR_UNIT) {
         (void)puts("\n  No window does: it counts whole units.");
@@ -77,58 +117,65 @@ static void say_window(const struct plan *plan, const struct plan_choice *choice
     }
 }
 
-static void say_choices(const struct plan *plan, uint64_t max_latency_ns,
-                        const struct plan_choice *choices, size_t count)
+static void say_buckets(const struct wanted *wanted)
 {
-    struct colours colours = colours_of_output();
-    char window[DURATION_TEXT_MAX];
     char most[MICRO_TEXT_MAX];
-    (void)print_micro(plan->at_most_micro, most);
-    (void)window_text(plan->window_ns, window);
-    (void)printf("%sat most %s in any %s%s\n\n", colours.bold, most, window, colours.plain);
-    if (count == 0 || is_window(&choices[0])) {
-        say_none(plan);
-        say_window(plan, choices, count);
-        return;
-    }
     (void)printf(
         "  A bucket admits at most capacity + T * rate, the ends of T included: so every split"
         " of %s\n  will do.\n\n",
-        most);
-    for (size_t i = 0; i < count && !is_window(&choices[i]); i++) {
-        say_choice(plan, &choices[i], i == 0);
+        print_micro(wanted->plan.at_most_micro, most));
+    for (size_t i = 0; i < wanted->count && !is_window(&wanted->choices[i]); i++) {
+        say_choice(&wanted->plan, &wanted->choices[i], i == 0);
     }
-    if (max_latency_ns > 0) {
+    if (wanted->max_latency_ns > 0) {
         char latency[DURATION_TEXT_MAX];
         (void)printf("\n  Full, each of these has drained within %s.\n",
-                     window_text(max_latency_ns, latency));
+                     window_text(wanted->max_latency_ns, latency));
     }
     (void)puts(
         "\n  Rate that is given up is lost for ever; a burst that does not fit can wait. So hold"
         " little,\n  unless those who come in bursts cannot wait.");
-    say_window(plan, choices, count);
 }
 
-static int say_choices_json(const struct command *command, const struct plan *plan,
-                            const struct plan_choice *choices, size_t count)
+static void say_choices(const struct wanted *wanted)
+{
+    struct colours colours = colours_of_output();
+    char window[DURATION_TEXT_MAX];
+    char most[MICRO_TEXT_MAX];
+    (void)printf("%sat most %s in any %s%s\n\n", colours.bold,
+                 print_micro(wanted->plan.at_most_micro, most),
+                 window_text(wanted->plan.window_ns, window), colours.plain);
+    if (wanted->count == 0 || is_window(&wanted->choices[0])) {
+        say_no_bucket(wanted);
+    } else {
+        say_buckets(wanted);
+    }
+    say_window(wanted);
+}
+
+static int say_choices_json(const struct command *command, const struct wanted *wanted)
 {
     char most[MICRO_TEXT_MAX];
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < wanted->count; i++) {
         char text[WEIR_LIMIT_TEXT_MAX];
         char capacity[MICRO_TEXT_MAX];
         char rate[WEIR_AMOUNT_TEXT_MAX];
-        const struct weir_limit_config *config = &choices[i].config;
+        const struct weir_limit_config *config = &wanted->choices[i].config;
         struct weir_amount rate_per_s = promise_rate_per_s(config);
         (void)weir_amount_print(&rate_per_s, rate);
         json_array_append_new(
             list, json_pack("{ss ss ss sb sI sb}", "limit", limit_text(config, text), "capacity",
                             print_micro(config->capacity_micro, capacity), "rate_per_s", rate,
-                            "end_included", !is_window(&choices[i]), "key_bytes_at_most",
+                            "end_included", !is_window(&wanted->choices[i]), "key_bytes_at_most",
                             (json_int_t)explain_key_bytes(config), "recommended", i == 0));
     }
-    json_t *root = json_pack("{ss sI so}", "at_most", print_micro(plan->at_most_micro, most),
-                             "window_ns", (json_int_t)plan->window_ns, "choices", list);
+    json_t *root = json_pack("{ss sI so}", "at_most", print_micro(wanted->plan.at_most_micro, most),
+                             "window_ns", (json_int_t)wanted->plan.window_ns, "choices", list);
+    if (root != NULL && wanted->max_latency_ns > 0) {
+        json_object_set_new(root, "max_latency_ns",
+                            json_integer((json_int_t)wanted->max_latency_ns));
+    }
     bool written = root != NULL && json_dumpf(root, stdout, JSON_INDENT(2)) == 0;
     json_decref(root);
     if (!written) {
@@ -142,21 +189,20 @@ static int say_choices_json(const struct command *command, const struct plan *pl
 int explain_wanted(const struct command *command, const char *text, uint64_t max_latency_ns,
                    bool json)
 {
-    struct plan plan;
+    struct wanted wanted = {.max_latency_ns = max_latency_ns};
     struct weir_error error;
-    struct plan_choice choices[PLAN_CHOICE_MAX];
-    if (plan_parse(&plan, text, &error) != WEIR_OK) {
+    if (plan_parse(&wanted.plan, text, &error) != WEIR_OK) {
         complain_at(command, text, &error);
         return CLI_USAGE;
     }
-    if (max_latency_ns > 0 && plan_capacity_within(&plan, max_latency_ns) == 0) {
+    wanted.count = plan_choose(&wanted.plan, max_latency_ns, wanted.choices);
+    if (wanted.count == 0 && is_too_soon(&wanted)) {
         return usage_error(command, "no bucket that keeps that has room for a cost of 1 that drains"
-                                    " so soon");
+                                    " so soon, and no window keeps it");
     }
-    size_t count = plan_choose(&plan, max_latency_ns, choices);
     if (json) {
-        return say_choices_json(command, &plan, choices, count);
+        return say_choices_json(command, &wanted);
     }
-    say_choices(&plan, max_latency_ns, choices, count);
+    say_choices(&wanted);
     return CLI_DONE;
 }

@@ -210,6 +210,28 @@ def test_a_full_table_is_counted_and_said():
     assert "found the memory full of live buckets; more: --memory" in done.stdout
 
 
+def test_a_full_memory_is_called_what_it_is(tmp_path):
+    """64 KiB have 1536 slots, and a quarter of that besides room for the events of 63 windows."""
+    def said(count, *limits):
+        done = weir("simulate", *limits, "--memory", "64K", input="\n".join(f"0,{i}" for i in range(count)))
+        return re.findall("^ +(no room|unchecked) +\\d+ +(?:[0-9.]+ % +)?(.*)$", done.stdout, re.M)
+
+    slots = "found the memory full of live buckets"
+    events = "found the memory for events full"
+    either = "found the memory for buckets full, or that for events"
+    assert said(63, "window 1/h") == []
+    assert said(64, "window 1/h") == [("no room", f"{events}; more: --memory")]
+    assert said(64, "window 1/h on_full=allow") == [("unchecked", f"{events}, and passed; more: --memory")]
+    assert said(64, "1/h, window 3/h") == [("no room", f"{events}; more: --memory")]
+    assert said(3000, "1/h, window 3/h", "1/h") == [("no room", f"{either}; more: --memory"),
+                                                    ("no room", f"{slots}; more: --memory")]
+    assert said(3000, "window 1/h, 1/h on_full=allow", "window 2/h")[1] == ("no room", f"{either}; more: --memory")
+    (tmp_path / "twice.csv").write_text("".join(f"0,{i}\n" for i in range(64)))
+    assert f"{events}; more: --memory" in weir("simulate", "window 1/h", "--memory", "64K", tmp_path / "twice.csv").stdout
+    done = weir("simulate", "window 1/h", "--memory", "128K", input="\n".join(f"0,{i}" for i in range(127)))
+    assert "no room" not in done.stdout  # as it advises
+
+
 def test_those_who_pass_because_there_is_no_room_are_counted():
     """As many as would have found none if on_full refused, under every kind, alone and in a list."""
     texts = ["1/s", "queue 2/s", "stepped 3/s", "fixed 2/h", "sliding 2/h", "window 500/h", "1/h, window 3/h"]

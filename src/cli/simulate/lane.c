@@ -62,15 +62,20 @@ const struct weir_rule *tried_rule(const struct tried *tried, struct bytes key,
     return room;
 }
 
-/* True if a limit, or one of its overrides, lets those pass who find no room. */
-static bool passes_full(const struct tried *tried)
+static void note_limit(struct simulate *simulate, struct lane *lane, const struct weir_limit *limit)
+{
+    simulate->may_pass_full |= limit->on_full == WEIR_ON_FULL_ALLOW;
+    lane->has_window |= limit->kind == WEIR_KIND_WINDOW;
+}
+
+/* A limit, and its overrides. */
+static void note_tried(struct simulate *simulate, struct lane *lane, const struct tried *tried)
 {
     const struct named_limit *named = tried->named;
-    bool passes = tried->rule.limit.on_full == WEIR_ON_FULL_ALLOW;
+    note_limit(simulate, lane, &tried->rule.limit);
     for (size_t i = 0; named != NULL && i < named->override_count; i++) {
-        passes |= named->overrides[i].numbers.rule.limit.on_full == WEIR_ON_FULL_ALLOW;
+        note_limit(simulate, lane, &named->overrides[i].numbers.rule.limit);
     }
-    return passes;
 }
 
 /* Empty buckets, and the lanes bound to them. */
@@ -90,7 +95,7 @@ static int open_limiter(struct simulate *simulate)
             return CLI_USAGE;
         }
         for (size_t j = 0; j < lane->list.count; j++) {
-            simulate->may_pass_full |= passes_full(&lane->tried[j]);
+            note_tried(simulate, lane, &lane->tried[j]);
         }
     }
     return CLI_DONE;
@@ -111,6 +116,14 @@ int lanes_open(struct simulate *simulate)
         return CLI_FAILED;
     }
     return open_limiter(simulate);
+}
+
+void lanes_note_full(struct simulate *simulate)
+{
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(simulate->limiter, &stats);
+    simulate->found_buckets_full = stats.full_count > 0;
+    simulate->found_events_full = stats.events_full_count > 0;
 }
 
 int lanes_open_again(struct simulate *simulate)

@@ -40,7 +40,9 @@ const struct option SIMULATE_OPTIONS[] = {
                      "fill instead of take: clamp at the capacity, count what spills"},
     [OPTION_SVG] = {"svg", "FILE", "draw the levels as SVG"},
     [OPTION_DECISIONS] = {"decisions", "FILE", "write every decision as a line of CSV"},
-    [OPTION_MEMORY] = {"memory", "SIZE", "for the buckets, 64K or more: 256M"},
+    [OPTION_MEMORY] = {"memory", "SIZE",
+                       "for the buckets, 64K or more, and a quarter of that besides for\n"
+                       "the events of windows: 256M"},
     [OPTION_JSON] = {"json", NULL, "what came out as JSON, times in nanoseconds"},
     {NULL, NULL, NULL},
 };

@@ -16,6 +16,7 @@
 #define EPOCH_NS_MIN (UINT64_C(10) * 365 * 86400 * NS_PER_S)
 
 enum { SHORT_AMOUNT = 12 }; // characters; what is longer is rounded
+enum { FULL_NOTE_MAX = 96 };
 
 static const char *exact_text(uint64_t ns, char text[DURATION_TEXT_MAX])
 {
@@ -100,18 +101,29 @@ static void say_part(const char *name, uint64_t count, const char *what, const c
     }
 }
 
-static void say_unchecked(const struct tally *tally)
+/* Why there was no room. Only a window has events; where both memories were full, its lane may have met either. */
+static const char *full_text(const struct simulate *simulate, const struct lane *lane)
 {
-    say_part(" unchecked", tally->unchecked, "found the memory full of live buckets, and passed;",
-             " more: --memory");
+    if (!lane->has_window || !simulate->found_events_full) {
+        return "found the memory full of live buckets";
+    }
+    return simulate->found_buckets_full ? "found the memory for buckets full, or that for events"
+                                        : "found the memory for events full";
 }
 
-static void say_admitted(const struct simulate *simulate, const struct tally *tally)
+static void say_unchecked(const struct simulate *simulate, const struct lane *lane)
 {
+    say_part(" unchecked", lane->all.tally.unchecked, full_text(simulate, lane),
+             ", and passed; more: --memory");
+}
+
+static void say_admitted(const struct simulate *simulate, const struct lane *lane)
+{
+    const struct tally *tally = &lane->all.tally;
     char mean[DURATION_TEXT_MAX];
     char longest[DURATION_TEXT_MAX];
     say_share(simulate, "admitted", &tally->of[WEIR_ALLOWED], "");
-    say_unchecked(tally);
+    say_unchecked(simulate, lane);
     if (tally->delayed > 0) {
         uint64_t mean_ns = (uint64_t)(tally->delay_sum_ns / tally->delayed);
         (void)printf("  %-10s %*" PRIu64 "           by %s on average, %s at most\n", " delayed",
@@ -131,38 +143,41 @@ static void say_by(const struct lane *lane, enum weir_verdict verdict)
 /* Whoever was not let in, by what happened to them. */
 static void say_turned_away(const struct simulate *simulate, const struct lane *lane)
 {
-    static const struct {
+    char full[FULL_NOTE_MAX];
+    (void)snprintf(full, sizeof full, "%s; more: --memory", full_text(simulate, lane));
+    const struct {
         enum weir_verdict verdict;
         const char *name, *note;
-    } KINDS[] = {
+    } kinds[] = {
         {WEIR_LIMITED, "refused", ""},
         {WEIR_NEVER, "never", ""},
         {WEIR_BLOCKED, "blocked", "while their key was locked out"},
-        {WEIR_FAILED, "no room", "found the memory full of live buckets; more: --memory"},
+        {WEIR_FAILED, "no room", full},
     };
     const struct tally *tally = &lane->all.tally;
-    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
-        const struct share *share = &tally->of[KINDS[i].verdict];
-        bool always = KINDS[i].verdict == WEIR_LIMITED && !simulate->fill;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct share *share = &tally->of[kinds[i].verdict];
+        bool always = kinds[i].verdict == WEIR_LIMITED && !simulate->fill;
         if (share->count == 0 && !always) {
             continue;
         }
-        say_share(simulate, KINDS[i].name, share, KINDS[i].note);
-        if (KINDS[i].verdict == WEIR_NEVER) {
+        say_share(simulate, kinds[i].name, share, kinds[i].note);
+        if (kinds[i].verdict == WEIR_NEVER) {
             say_part("", share->count - tally->not_whole, "cost more than the capacity", "");
             say_part("", tally->not_whole, "cost no whole number, and the limit counts whole units",
                      "");
         }
-        say_by(lane, KINDS[i].verdict);
+        say_by(lane, kinds[i].verdict);
     }
 }
 
-static void say_filled(const struct simulate *simulate, const struct tally *tally)
+static void say_filled(const struct simulate *simulate, const struct lane *lane)
 {
+    const struct tally *tally = &lane->all.tally;
     struct weir_amount spill;
     char text[DURATION_TEXT_MAX];
     say_share(simulate, "filled", &tally->of[WEIR_ALLOWED], "");
-    say_unchecked(tally);
+    say_unchecked(simulate, lane);
     if (tally->spilled > 0) {
         char about[ABOUT_TEXT_MAX];
         bool is_exact = spill_amount(&tally->spill, &spill);
@@ -250,13 +265,12 @@ static void say_lane(const struct simulate *simulate, const struct lane *lane,
                      struct picture *picture, struct picture_range range)
 {
     struct colours colours = colours_of_output();
-    const struct tally *tally = &lane->all.tally;
     (void)printf("\n%s%s%s\n", colours.bold, lane->text, colours.plain);
     say_names(lane);
     if (simulate->fill) {
-        say_filled(simulate, tally);
+        say_filled(simulate, lane);
     } else {
-        say_admitted(simulate, tally);
+        say_admitted(simulate, lane);
     }
     say_turned_away(simulate, lane);
     say_worst(simulate, lane);

@@ -274,6 +274,7 @@ static int replay(struct simulate *simulate)
     }
     catch_interrupt();
     const char *why = read_all(simulate, &input, false);
+    lanes_note_full(simulate);
     code = decisions_close(simulate);
     if (why == NULL && code == CLI_DONE && needs_levels(simulate, &input)) {
         code = find_levels(simulate, &input, &asked);

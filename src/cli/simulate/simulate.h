@@ -50,9 +50,9 @@ struct share {
 };
 
 /* What came of the arrivals under one limit, or a list of them. Whoever was not let in was turned away.
- *   of         by verdict; WEIR_FAILED: there was no room for its key
+ *   of         by verdict; WEIR_FAILED: there was no room for its key or its event
  *   by         of those who were turned away: by this limit of a list
- *   unchecked  of those who were let in: no room for their key, and on_full=allow
+ *   unchecked  of those who were let in: no room for their key or their event, and on_full=allow
  *   not_whole  of those who never fit: the cost is no whole number, and the limit counts nothing else */
 struct tally {
     struct share of[VERDICT_COUNT];
@@ -111,6 +111,7 @@ struct lane {
     struct shown_key closest;
     uint64_t least_remaining;
     struct watched *watched; // NULL: none
+    bool has_window;
 };
 
 /* What a lane decided about an arrival: each limit, and all together.
@@ -145,6 +146,7 @@ struct simulate {
     uint64_t memory_bytes;
     bool fill, json, help;
     bool may_pass_full; // some limit has on_full=allow
+    bool found_buckets_full, found_events_full;
 
     struct names *names; // NULL: none
     struct weir_limiter *limiter;
@@ -167,6 +169,9 @@ int lanes_open(struct simulate *simulate);
 
 /* Has every lane decide about arrivals, in this order. */
 void lanes_decide(struct simulate *simulate, const struct arrival *arrivals, size_t count);
+
+/* After all arrivals: takes note of which memory had no room for some of them. */
+void lanes_note_full(struct simulate *simulate);
 
 /* The numbers that a limit has for a key. They stay where they are. */
 const struct weir_limit *tried_limit(const struct tried *tried, struct bytes key);

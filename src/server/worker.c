@@ -127,12 +127,12 @@ static bool handle_accept_error(struct worker *worker, struct listener *listener
     return true; // that connection failed before it was accepted; the next may be well
 }
 
-/* Gives a connection to another worker. False if that one has enough waiting. */
+/* Gives a connection to another worker. False if that one has enough waiting, or has left. */
 static bool hand_over(struct worker *to, struct listener *listener, int fd,
                       const struct socket_address *from)
 {
     (void)pthread_mutex_lock(&to->handover_mutex);
-    bool has_room = to->handover_count < HANDOVER_COUNT_MAX;
+    bool has_room = !to->has_left && to->handover_count < HANDOVER_COUNT_MAX;
     if (has_room) {
         to->handovers[to->handover_count++] =
             (struct handover){.listener = listener, .fd = fd, .from = *from};
@@ -215,10 +215,21 @@ static void begin_draining(struct worker *worker)
     connection_drain_all(worker);
 }
 
-static bool is_done(const struct worker *worker)
+/* Leaves, unless somebody has given it a connection that it has not taken in yet: what lies in there was sent
+ * before the end, and is answered. */
+static bool leave(struct worker *worker)
+{
+    (void)pthread_mutex_lock(&worker->handover_mutex);
+    worker->has_left = worker->handover_count == 0;
+    (void)pthread_mutex_unlock(&worker->handover_mutex);
+    return worker->has_left;
+}
+
+static bool is_done(struct worker *worker)
 {
     return worker->is_draining
-           && (!connection_any(worker) || worker->now_ns >= worker->server->drain_until_ns);
+           && (worker->now_ns >= worker->server->drain_until_ns
+               || (!connection_any(worker) && leave(worker)));
 }
 
 /* ---- the turn ---- */
@@ -426,7 +437,7 @@ void worker_close(struct worker *worker)
     free(worker->turns);
     free(worker->clock_ages);
     for (size_t i = 0; i < worker->handover_count; i++) {
-        close_fd(worker->handovers[i].fd); // came when this worker had ended
+        close_fd(worker->handovers[i].fd); // came when its time was up
     }
     free(worker->handovers);
     (void)pthread_mutex_destroy(&worker->handover_mutex);

@@ -124,9 +124,10 @@ struct worker {
     struct connection *running; // whose input is being fed
     struct agenda agenda;       // of its connections that stand in line
 
-    pthread_mutex_t handover_mutex; // of the two below: others append, this worker takes
+    pthread_mutex_t handover_mutex; // of the three below: others append, this worker takes
     struct handover *handovers;
     size_t handover_count;
+    bool has_left; // and takes no more
 
     struct counters counters;
     struct worker_stats stats;

@@ -1,5 +1,6 @@
 """weir serve as an operator meets it: starting, refusing to start, listening, draining, ending."""
 
+import contextlib
 import json
 import os
 import signal
@@ -327,6 +328,26 @@ def test_everything_sent_before_the_end_is_answered(tmp_path, family):
             assert client.reader.read() == b"+PONG\r\n" * count
             client.close()
         assert server.wait() == 0
+
+
+def ping_and_end(path):
+    """So many connections at one socket for all workers that they are still being dealt out when SIGTERM comes."""
+    with WeirServer("--threads", 16, "--resp", f"unix:{path}") as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(100)]
+        for client in clients:
+            client.settimeout(DEADLINE_S)
+            client.connect(str(path))
+            client.sendall(b"PING\r\n")
+        server.signal(signal.SIGTERM)
+        for client in clients:
+            assert client.recv(100) == b"+PONG\r\n"
+        assert server.wait() == 0
+
+
+@pytest.mark.slow
+def test_who_is_given_to_a_worker_that_leaves_is_answered(tmp_path):
+    for i in range(100):  # seldom: some worker has left, and is given one more
+        ping_and_end(tmp_path / f"{i}.sock")
 
 
 def test_a_client_that_goes_on_sending_gets_whole_answers_and_an_end():

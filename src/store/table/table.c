@@ -162,7 +162,8 @@ __attribute__((noinline)) static void decide_run(struct table *table,
     for (size_t i = 0; i < count; i++) {
         hashes[i] = steps[i].hash;
         is_usual = is_usual && requests[i].operation == WEIR_TAKE
-                   && table_look(steps[i].line, hashes[i], &found[i])
+                   && (table_look(steps[i].line, hashes[i], &found[i])
+                       || table_find(table, hashes[i], steps[i].home, &found[i]))
                    && bucket_is_usual(found[i].seen);
     }
     if (is_usual && table_take_together(table, requests, hashes, found, decisions, count, now_ns)) {

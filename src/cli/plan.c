@@ -7,6 +7,7 @@
 
 #include "core/arith.h"
 #include "core/fail.h"
+#include "core/limit_words.h"
 
 static const char AT_MOST[] = "at most ";
 static const char IN_ANY[] = " in any ";
@@ -137,6 +138,13 @@ size_t plan_choose(const struct plan *plan, uint64_t max_latency_ns,
         choices[count++].why = "all at once";
     }
     return count;
+}
+
+const char *plan_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX])
+{
+    /* The buffer suffices for any limit, so this cannot fail. */
+    (void)!limit_print_as_written(config, text, WEIR_LIMIT_TEXT_MAX);
+    return text;
 }
 
 uint64_t plan_capacity(const struct weir_limit_config *config, uint64_t max_latency_ns)

@@ -61,6 +61,10 @@ struct plan_choice {
 size_t plan_choose(const struct plan *plan, uint64_t max_latency_ns,
                    struct plan_choice choices[PLAN_CHOICE_MAX]);
 
+/* A choice over the period that was asked about, so that its count and its capacity make up what was wanted:
+ * 900/31d capacity=100, and not 100/4960min. Reads as just this config. Returns `text`. */
+const char *plan_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX]);
+
 /* Sizing by latency: the largest capacity that has drained in so much time, capacity = rate * time,
  * rounded down to a millionth, and of a stepped limit to whole periods; 0 if that is none. */
 uint64_t plan_capacity(const struct weir_limit_config *config, uint64_t max_latency_ns);

@@ -607,9 +607,9 @@ static void print_block(uint64_t block_ns, char text[48])
     }
 }
 
-enum weir_status weir_limit_print(const struct weir_limit_config *config, char *text, size_t size)
+static enum weir_status print_limit(const struct weir_limit_config *config, struct phrase phrase,
+                                    char *text, size_t size)
 {
-    struct phrase phrase = choose_phrase(config);
     char count[32];
     char units[32] = "";
     char capacity[32];
@@ -633,4 +633,15 @@ enum weir_status weir_limit_print(const struct weir_limit_config *config, char *
                  config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting, block,
                  config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
+}
+
+enum weir_status weir_limit_print(const struct weir_limit_config *config, char *text, size_t size)
+{
+    return print_limit(config, choose_phrase(config), text, size);
+}
+
+enum weir_status limit_print_as_written(const struct weir_limit_config *config, char *text,
+                                        size_t size)
+{
+    return print_limit(config, phrase_as_written(config), text, size);
 }

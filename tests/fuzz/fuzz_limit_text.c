@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limit_words.h"
 #include "limiter/limit_list.h"
 #include "weir/limit.h"
 
@@ -27,6 +28,19 @@ static void check_explained(const struct weir_error *error, size_t size)
     require(error->offset <= size);
 }
 
+/* Another text of the same limit, with the numbers that it had. */
+static void check_as_written(const struct weir_limit_config *config, const struct weir_limit *limit)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    struct weir_limit_config read;
+    struct weir_limit again;
+    require(limit_print_as_written(config, text, sizeof text) == WEIR_OK);
+    require(weir_limit_parse(&read, text, strlen(text), NULL) == WEIR_OK);
+    require(read.count_micro == config->count_micro && read.period_ns == config->period_ns);
+    require(weir_limit_init(&again, &read, NULL) == WEIR_OK);
+    require(memcmp(limit, &again, sizeof again) == 0);
+}
+
 static void check_printed(const struct weir_limit_config *config)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
@@ -41,6 +55,7 @@ static void check_printed(const struct weir_limit_config *config)
     require(memcmp(&one, &two, sizeof one) == 0); // all integers, no padding
     require(weir_limit_print(&read, again, sizeof again) == WEIR_OK);
     require(strcmp(text, again) == 0);
+    check_as_written(config, &one);
 }
 
 /* The limits of a list lie in it in order, a comma behind each but the last, and none in any. */

@@ -579,8 +579,8 @@ def test_explain_in_json_is_exact():
         "window_ns": 3000000000, "at_most": "12.5", "requests_at_most": 12, "end_included": True,
     }
     assert explained["strict"] == [
-        {"limit": "3/s capacity=1", "at_most": 10, "window_ns": 3000000000, "burst": 1},
-        {"limit": "100/min capacity=5", "at_most": 10, "window_ns": 3000000000, "burst": 5},
+        {"limit": "9/3s capacity=1", "at_most": 10, "window_ns": 3000000000, "burst": 1},
+        {"limit": "5/3s", "at_most": 10, "window_ns": 3000000000, "burst": 5},
         {"limit": "window 10/3s", "at_most": 10, "window_ns": 3000000000, "burst": 10},
     ]
     assert "window 10/3s             all at once; its end not included, up to 632 bytes a key\n" \
@@ -715,6 +715,27 @@ def test_explain_finds_the_limit_for_at_most():
     assert "No bucket can keep that exactly" in exact
     assert "No window does: it counts up to 1000000." in exact
     assert "No window does: it counts whole units." in weir("explain", "at most 0.5 in any s").stdout
+
+
+@pytest.mark.parametrize(
+    "asked, limits",
+    [
+        ("at most 1000 in any 31d", ["900/31d capacity=100", "999/31d capacity=1", "500/31d", "window 1000/31d"]),
+        ("fixed 1000/month", ["900/31d capacity=100", "999/31d capacity=1", "500/31d", "window 1000/31d"]),
+        ("25/5s", ["23/5s capacity=2", "24/5s capacity=1", "13/5s capacity=12", "window 25/5s"]),
+        ("at most 1000001 in any 5s", ["900001/5s capacity=100000", "1000000/5s capacity=1",
+                                       "500001/5s capacity=500000"]),
+        ("1000001/5s", ["900001/5s capacity=100000", "1000000/5s capacity=1", "500001/5s capacity=500000"]),
+    ],
+)
+def test_explain_names_limits_over_the_period_that_was_asked_about(asked, limits):
+    """In columns that do not run together."""
+    answer = json.loads(weir("explain", "--json", asked).stdout)
+    assert [choice["limit"] for choice in answer.get("choices") or answer["strict"]] == limits
+    why = "(?:a tenth at once|one at a time, evenly|half at once|all at once)"
+    rows = re.findall(rf"^( +(\S.*\S)  +){why}", weir("explain", asked).stdout, re.M)
+    assert [limit for _, limit in rows] == limits
+    assert len({len(column) for column, _ in rows}) == 1
 
 
 def test_explain_finds_the_bucket_that_also_drains_in_time():

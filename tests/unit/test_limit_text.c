@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/limit_words.h"
 #include "weir/limit.h"
 
 static struct weir_limit_config parse(const char *text)
@@ -263,6 +264,39 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("queue 5/s first=interval waiting=1000000", "queue 5/s");
     assert_prints("queue 5/s on_full=allow waiting=1000 first=now burst=2",
                   "queue 5/s capacity=2 first=now waiting=1000 on_full=allow");
+}
+
+/* Another text of the same limit, which keeps its numbers. */
+static void test_a_limit_can_be_printed_over_its_own_period(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[][2] = {
+        {"9/3s", "9/3s"},
+        {"900/31d capacity=100", "900/31d capacity=100"},
+        {"23/5000ms burst=2 waiting=7", "23/5s capacity=2 waiting=7"},
+        {"270/60s capacity=30", "270/min capacity=30"},
+        {"0.5/90min", "0.5/90min"},
+        {"2/s capacity=2", "2/s"},
+        {"1000/30d block=empty", "1000/30d block=empty"},
+        {"queue 10/10s first=now on_full=allow", "queue 10/10s first=now on_full=allow"},
+        {"fixed 10/12month", "fixed 10/year"},
+        {"1000000/ns", "1000000/ns"},
+        {"0.000001/36525d capacity=0.000001", "0.000001/36525d capacity=0.000001"},
+    };
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        char printed[WEIR_LIMIT_TEXT_MAX];
+        struct weir_limit_config config = parse(TEXTS[i][0]);
+        assert_int_equal(limit_print_as_written(&config, printed, sizeof printed), WEIR_OK);
+        assert_string_equal(printed, TEXTS[i][1]);
+        struct weir_limit_config again = parse(printed);
+        assert_int_equal(again.count_micro, config.count_micro);
+        assert_int_equal(again.period_ns, config.period_ns);
+        assert_int_equal(again.capacity_micro, config.capacity_micro);
+    }
+    struct weir_limit_config config = parse("9/3s");
+    char small[4];
+    assert_int_equal(limit_print_as_written(&config, small, sizeof small), WEIR_E_NO_SPACE);
+    assert_string_equal(small, "9/3");
 }
 
 /* The identity of a bucket: its rate in lowest terms and its capacity. */
@@ -703,6 +737,7 @@ int main(void)
         cmocka_unit_test(test_every_unit_has_its_length),
         cmocka_unit_test(test_the_capacity_is_the_count_but_at_least_one),
         cmocka_unit_test(test_the_canonical_text_is_what_people_would_write),
+        cmocka_unit_test(test_a_limit_can_be_printed_over_its_own_period),
         cmocka_unit_test(test_the_same_bucket_is_the_same_text),
         cmocka_unit_test(test_refusals_say_where_and_why),
         cmocka_unit_test(test_a_long_word_is_shown_in_part),

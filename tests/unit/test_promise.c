@@ -204,6 +204,44 @@ static void choices_differ_and_the_first_holds_a_tenth(void **state)
     }
 }
 
+/* So count and capacity make up N, and whoever writes it down gets just what was planned. */
+static void choices_are_written_over_the_period_that_was_asked_about(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *asked;
+        const char *texts[PLAN_CHOICE_MAX];
+    } CASES[] = {
+        {"at most 1000 in any 31d",
+         {"900/31d capacity=100", "999/31d capacity=1", "500/31d", "window 1000/31d"}},
+        {"at most 25 in any 5s",
+         {"23/5s capacity=2", "24/5s capacity=1", "13/5s capacity=12", "window 25/5s"}},
+        {"at most 300 in any 60s",
+         {"270/min capacity=30", "299/min capacity=1", "150/min", "window 300/min"}},
+        {"at most 1.5 in any 90min", {"0.5/90min", "window 1/90min"}},
+        {"at most 2.25 in any 7001ms", {"1.25/7001ms capacity=1", "window 2/7001ms"}},
+        {"at most 20 in any 2w", {"18/2w capacity=2", "19/2w capacity=1", "10/2w", "window 20/2w"}},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct plan plan;
+        struct plan_choice choices[PLAN_CHOICE_MAX];
+        char text[WEIR_LIMIT_TEXT_MAX];
+        assert_int_equal(plan_parse(&plan, CASES[i].asked, NULL), WEIR_OK);
+        size_t count = plan_choose(&plan, 0, choices);
+        for (size_t j = 0; j < count; j++) {
+            assert_string_equal(plan_text(&choices[j].config, text), CASES[i].texts[j]);
+            struct weir_limit_config again = parse(text);
+            struct weir_limit limits[2];
+            assert_int_equal(again.count_micro, choices[j].config.count_micro);
+            assert_int_equal(again.period_ns, choices[j].config.period_ns);
+            assert_int_equal(weir_limit_init(&limits[0], &again, NULL), WEIR_OK);
+            assert_int_equal(weir_limit_init(&limits[1], &choices[j].config, NULL), WEIR_OK);
+            assert_memory_equal(&limits[0], &limits[1], sizeof limits[0]); // all integers
+        }
+        assert_true(count == PLAN_CHOICE_MAX || CASES[i].texts[count] == NULL);
+    }
+}
+
 static void a_window_counts_whole_units_up_to_its_maximum(void **state)
 {
     (void)state;
@@ -413,6 +451,7 @@ int main(void)
         cmocka_unit_test(planned_buckets_keep_their_word),
         cmocka_unit_test(plans_are_read_from_words),
         cmocka_unit_test(choices_differ_and_the_first_holds_a_tenth),
+        cmocka_unit_test(choices_are_written_over_the_period_that_was_asked_about),
         cmocka_unit_test(a_window_counts_whole_units_up_to_its_maximum),
         cmocka_unit_test(a_capacity_within_a_latency_is_the_largest),
         cmocka_unit_test(a_latency_makes_a_bucket_smaller_and_never_larger),

@@ -71,6 +71,17 @@ const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LI
     return text;
 }
 
+int explain_text_width(const struct plan_choice *choices, size_t count)
+{
+    size_t width = TEXT_WIDTH_MIN;
+    for (size_t i = 0; i < count; i++) {
+        char text[WEIR_LIMIT_TEXT_MAX];
+        size_t length = strlen(plan_text(&choices[i].config, text));
+        width = length >= width ? length + 1 : width;
+    }
+    return (int)width;
+}
+
 uint64_t explain_key_bytes(const struct weir_limit_config *config)
 {
     return BUCKET_BYTES + (config->kind == WEIR_KIND_WINDOW ? promise_events_bytes(config) : 0);

@@ -18,6 +18,7 @@
 
 enum {
     BUCKET_BYTES = 40, // two slots of 24 bytes to a line of 64, four fifths of them in use
+    TEXT_WIDTH_MIN = 24,
     WINDOW_COUNT_MAX = 5
 };
 
@@ -44,6 +45,9 @@ uint64_t requests_at_most(const struct explanation *e, const struct weir_amount 
 
 /* A limit's canonical text. Returns `text`. */
 const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LIMIT_TEXT_MAX]);
+
+/* The width of a column for the texts of these: more than that of the longest. */
+int explain_text_width(const struct plan_choice *choices, size_t count);
 
 /* What one key of a limit may need at most, in bytes. */
 uint64_t explain_key_bytes(const struct weir_limit_config *config);

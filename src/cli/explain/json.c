@@ -53,7 +53,7 @@ static json_t *json_strict(const struct explanation *e)
     for (size_t i = 0; i < e->strict_count && !e->is_queue; i++) {
         char text[WEIR_LIMIT_TEXT_MAX];
         const struct weir_limit_config *config = &e->strict[i].config;
-        json_array_append_new(choices, json_pack("{ss sI sI sI}", "limit", limit_text(config, text),
+        json_array_append_new(choices, json_pack("{ss sI sI sI}", "limit", plan_text(config, text),
                                                  "at_most", (json_int_t)e->count, "window_ns",
                                                  (json_int_t)e->windows_ns[0], "burst",
                                                  (json_int_t)(config->capacity_micro / WEIR_UNIT)));

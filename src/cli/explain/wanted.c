@@ -48,7 +48,7 @@ static void say_no_bucket_promises(const struct wanted *wanted)
     if (plan->at_most_micro == WEIR_UNIT && !is_late && plan_bucket(&config, &two, WEIR_UNIT)) {
         (void)printf(" But under %s two are never closer than %s: only a window of just that\n"
                      "  length, both its ends included, has two.",
-                     limit_text(&config, text), window_text(plan->window_ns, window));
+                     plan_text(&config, text), window_text(plan->window_ns, window));
     }
     (void)putchar('\n');
 }
@@ -63,7 +63,7 @@ static void say_no_bucket_drains(const struct wanted *wanted,
     struct weir_amount drain_ns = promise_drain_ns(smallest, WEIR_UNIT);
     (void)printf("  No bucket that guarantees that drains within %s: one that holds 1,\n"
                  "  %s, takes %s from full.\n",
-                 window_text(wanted->max_latency_ns, latency), limit_text(smallest, text),
+                 window_text(wanted->max_latency_ns, latency), plan_text(smallest, text),
                  duration_print_up(amount_ceil(&drain_ns), drain));
 }
 
@@ -84,14 +84,15 @@ static bool is_window(const struct plan_choice *choice)
     return choice->config.kind == WEIR_KIND_WINDOW;
 }
 
-static void say_choice(const struct plan *plan, const struct plan_choice *choice,
-                       bool is_recommended)
+static void say_choice(const struct wanted *wanted, size_t i)
 {
+    const struct plan_choice *choice = &wanted->choices[i];
     char text[WEIR_LIMIT_TEXT_MAX];
-    uint64_t permille = rate_permille(plan, choice);
-    (void)printf("  %-24s %-24s %3" PRIu64 ".%" PRIu64 " %% of the rate %7" PRIu64 " bytes%s\n",
-                 limit_text(&choice->config, text), choice->why, permille / 10, permille % 10,
-                 explain_key_bytes(&choice->config), is_recommended ? "  <- take this" : "");
+    uint64_t permille = rate_permille(&wanted->plan, choice);
+    (void)printf("  %-*s %-24s %3" PRIu64 ".%" PRIu64 " %% of the rate %7" PRIu64 " bytes%s\n",
+                 explain_text_width(wanted->choices, wanted->count),
+                 plan_text(&choice->config, text), choice->why, permille / 10, permille % 10,
+                 explain_key_bytes(&choice->config), i == 0 ? "  <- take this" : "");
 }
 
 /* The window, which is the last; or why there is none. */
@@ -108,7 +109,7 @@ static void say_window(const struct wanted *wanted)
         (void)printf(
             "  Its end is not included: what comes exactly %s after the first may pass.\n\n",
             window);
-        say_choice(plan, &wanted->choices[count - 1], count == 1);
+        say_choice(wanted, count - 1);
         (void)puts("\n  The bytes are what one key needs of memory, at most.");
     } else if (plan->at_most_micro < WEIR_UNIT) {
         (void)puts("\n  No window does: it counts whole units.");
@@ -125,7 +126,7 @@ static void say_buckets(const struct wanted *wanted)
         " of %s\n  will do.\n\n",
         print_micro(wanted->plan.at_most_micro, most));
     for (size_t i = 0; i < wanted->count && !is_window(&wanted->choices[i]); i++) {
-        say_choice(&wanted->plan, &wanted->choices[i], i == 0);
+        say_choice(wanted, i);
     }
     if (wanted->max_latency_ns > 0) {
         char latency[DURATION_TEXT_MAX];
@@ -165,7 +166,7 @@ static int say_choices_json(const struct command *command, const struct wanted *
         struct weir_amount rate_per_s = promise_rate_per_s(config);
         (void)weir_amount_print(&rate_per_s, rate);
         json_array_append_new(
-            list, json_pack("{ss ss ss sb sI sb}", "limit", limit_text(config, text), "capacity",
+            list, json_pack("{ss ss ss sb sI sb}", "limit", plan_text(config, text), "capacity",
                             print_micro(config->capacity_micro, capacity), "rate_per_s", rate,
                             "end_included", !is_window(&wanted->choices[i]), "key_bytes_at_most",
                             (json_int_t)explain_key_bytes(config), "recommended", i == 0));

@@ -200,7 +200,8 @@ static void say_strict(const struct explanation *e)
     for (size_t i = 0; i < e->strict_count; i++) {
         char text[WEIR_LIMIT_TEXT_MAX];
         const struct weir_limit_config *config = &e->strict[i].config;
-        (void)printf("      %-24s %s", limit_text(config, text), e->strict[i].why);
+        (void)printf("      %-*s %s", explain_text_width(e->strict, e->strict_count),
+                     plan_text(config, text), e->strict[i].why);
         if (config->kind == WEIR_KIND_WINDOW) {
             (void)printf("; its end not included, up to %" PRIu64 " bytes a key",
                          explain_key_bytes(config));

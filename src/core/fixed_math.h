@@ -59,6 +59,28 @@ static inline struct fixed_window fixed_window_of(const struct weir_limit *limit
     return (struct fixed_window){begins_ns, begins_ns + period_ns};
 }
 
+/* How long the longest of its windows is, of those that a clock can read. Leap years come every 48 months, so
+ * of windows of months the 49th begins as the first did. (The year 2100, which is none, makes none longer.) */
+static inline uint64_t fixed_period_ns(const struct weir_limit *limit)
+{
+    if (limit->calendar != FIXED_BY_MONTHS) {
+        return limit->scale;
+    }
+    int64_t last_day = (int64_t)WEIR_NOW_NS_MAX / FIXED_NS_PER_DAY;
+    int64_t months = (int64_t)limit->scale;
+    int64_t month = 1970 * 12 - 1970 * 12 % months;
+    int64_t begins_day = calendar_day_of_month(month);
+    int64_t longest_days = 0;
+    for (int i = 0; i < 48 && begins_day <= last_day; i++) {
+        month += months;
+        int64_t ends_day = calendar_day_of_month(month);
+        int64_t days = ends_day - begins_day;
+        longest_days = days > longest_days ? days : longest_days;
+        begins_day = ends_day;
+    }
+    return (uint64_t)(longest_days * FIXED_NS_PER_DAY);
+}
+
 /* UTC at a reading of the store's clock. */
 static inline int64_t fixed_utc_ns(const struct charge *charge, uint64_t now_ns)
 {

@@ -29,6 +29,34 @@ static inline bool kind_has_log(const struct weir_limit *limit)
     return limit->kind == WEIR_KIND_WINDOW;
 }
 
+/* The longest period for which its capacity is all that passes; 0 of a limit that drains instead. */
+static inline uint64_t kind_period_ns(const struct weir_limit *limit)
+{
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE:
+    case WEIR_KIND_STEPPED: break;
+    case WEIR_KIND_FIXED: return fixed_period_ns(limit);
+    case WEIR_KIND_SLIDING:
+    case WEIR_KIND_WINDOW: return limit->scale;
+    }
+    return 0;
+}
+
+/* From full to empty, whole nanoseconds, rounded up; 0 of a limit that has a period. */
+static inline uint64_t kind_drain_ns(const struct weir_limit *limit)
+{
+    switch (kind_of(limit)) {
+    case WEIR_KIND_BUCKET:
+    case WEIR_KIND_QUEUE: break;
+    case WEIR_KIND_STEPPED: return limit->full_ns; // its rest is slack
+    case WEIR_KIND_FIXED:
+    case WEIR_KIND_SLIDING:
+    case WEIR_KIND_WINDOW: return 0;
+    }
+    return span_ceil_ns(limit_full(limit));
+}
+
 static inline struct outcome window_alone(struct weir_bucket bucket)
 {
     return (struct outcome){WEIR_FAILED, {bucket.empty_at_ns, bucket.word & BUCKET_REST_MASK}};

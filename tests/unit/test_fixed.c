@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <setjmp.h>
 
@@ -170,6 +171,26 @@ static void test_every_day_is_in_its_month(void **state)
     }
 }
 
+static void test_its_period_is_its_longest_window(void **state)
+{
+    (void)state;
+    for (int months = 1; months <= 600; months++) {
+        char text[32];
+        (void)snprintf(text, sizeof text, "fixed 1/%dmonth", months);
+        struct weir_limit limit = scene_of(text).limit;
+        struct fixed_window window = fixed_window_of(&limit, 0);
+        int64_t longest_ns = 0;
+        for (; window.begins_ns <= (int64_t)WEIR_NOW_NS_MAX;
+             window = fixed_window_of(&limit, window.ends_ns)) {
+            int64_t length_ns = window.ends_ns - window.begins_ns;
+            longest_ns = length_ns > longest_ns ? length_ns : longest_ns;
+        }
+        assert_int_equal(kind_period_ns(&limit), longest_ns);
+    }
+    struct weir_limit weeks = scene_of("fixed 1/2w").limit;
+    assert_int_equal(kind_period_ns(&weeks), 14 * 24 * H);
+}
+
 static void test_a_cost_in_parts_of_what_is_counted_is_never(void **state)
 {
     (void)state;
@@ -197,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_noise_costs_nobody_a_window),
         cmocka_unit_test(test_a_clock_before_the_epoch_is_at_it),
         cmocka_unit_test(test_every_day_is_in_its_month),
+        cmocka_unit_test(test_its_period_is_its_longest_window),
         cmocka_unit_test(test_a_cost_in_parts_of_what_is_counted_is_never),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

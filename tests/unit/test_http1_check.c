@@ -269,7 +269,8 @@ static void test_article_000_gets_its_body(void **state)
     assert_string_equal(body_of(reply), "Rate limited");
 }
 
-/* draft 11: the window is whole seconds, the quota what drains in it, the burst what differs. */
+/* draft 11: the window is whole seconds, the quota what drains in it, the burst what differs. Of what counts
+ * in a period the window is that, and the quota the count. */
 static void test_policies(void **state)
 {
     (void)state;
@@ -284,6 +285,27 @@ static void test_policies(void **state)
         {"1000000/us", "\"1000000/us\";q=1000000000000;w=1;weir-burst=1000000\r\n"},
         {"1000000/ns", "\"1000000/ns\";q=999999999999999;w=1;weir-burst=1000000\r\n"},
         {"0.5/min", "\"0.5/min\";q=1;w=120\r\n"},
+        {"queue+10/s", "\"queue 10/s\";q=10;w=1\r\n"},
+        {"queue+10/s+first=now", "\"queue 10/s first=now\";q=20;w=2;weir-burst=10\r\n"}, // 1.1 s
+        {"queue+3/s+capacity=4", "\"queue 3/s capacity=4\";q=6;w=2;weir-burst=4\r\n"},
+        {"stepped+10/min", "\"stepped 10/min\";q=10;w=60\r\n"},
+        {"stepped+3/10s+capacity=4", "\"stepped 3/10s capacity=4\";q=6;w=20;weir-burst=4\r\n"},
+        {"stepped+3/ms+capacity=4", "\"stepped 3/ms capacity=4\";q=3000;w=1;weir-burst=4\r\n"},
+        {"window+25/5s", "\"window 25/5s\";q=25;w=5\r\n"},
+        {"window+10/1500ms", "\"window 10/1500ms\";q=10;w=2\r\n"},
+        {"window+1000000/ns", "\"window 1000000/ns\";q=1000000;w=1\r\n"},
+        {"window+1/36525d", "\"window 1/36525d\";q=1;w=3155760000\r\n"},
+        {"sliding+100/min", "\"sliding 100/min\";q=100;w=60\r\n"},
+        {"sliding+1/1000001us", "\"sliding 1/1000001us\";q=1;w=2\r\n"},
+        {"fixed+10/min", "\"fixed 10/min\";q=10;w=60\r\n"},
+        {"fixed+2.5/w", "\"fixed 2.5/w\";q=2;w=604800\r\n"},
+        {"fixed+0.5/s", "\"fixed 0.5/s\";q=0;w=1\r\n"},
+        {"fixed+1000000000000/ns", "\"fixed 1000000000000/ns\";q=1000000000000;w=1\r\n"},
+        {"fixed+1000/month", "\"fixed 1000/month\";q=1000;w=2678400\r\n"},
+        {"fixed+7/3month", "\"fixed 7/3month\";q=7;w=7948800\r\n"},  // July to September
+        {"fixed+7/9month", "\"fixed 7/9month\";q=7;w=23760000\r\n"}, // from April, say
+        {"fixed+3/year", "\"fixed 3/year\";q=3;w=31622400\r\n"},
+        {"fixed+3/3year", "\"fixed 3/3year\";q=3;w=94694400\r\n"},
         {"10/s++++++++++++++++++++++++++++++++++++++++++++++++++capacity=10", // beyond the cache
          "\"10/s                                                  capacity=10\";q=10;w=1\r\n"},
     };
@@ -297,6 +319,36 @@ static void test_policies(void **state)
         }
     }
     assert_has(get("/v1/check?key=p&cost=0&limit=10/s", ""), "\r\nRateLimit: \"10/s\";r=10\r\n");
+}
+
+/* What the three takes of a key say, a second apart, under a limit that lets two through. */
+static void assert_says_when(const char *limit, const char *const said[3])
+{
+    char target[128];
+    (void)snprintf(target, sizeof target, "/v1/check?key=when&limit=%s", limit);
+    for (uint64_t i = 0; i < 3; i++) {
+        world.service.now_ns = i * 1000 * NS_PER_MS;
+        assert_has(get(target, ""), said[i]);
+    }
+}
+
+/* Of all that do not go by the wall clock. */
+static void test_every_kind_says_when(void **state)
+{
+    (void)state;
+    assert_says_when("window+2/5s",
+                     (const char *const[]){";r=1;t=5\r\n", ";r=0;t=5\r\n", ";r=0;t=3\r\n"});
+    assert_says_when("sliding+2/10s",
+                     (const char *const[]){";r=1;t=20\r\n", ";r=0;t=19\r\n", ";r=0;t=13\r\n"});
+    assert_says_when("stepped+2/5s",
+                     (const char *const[]){";r=1;t=5\r\n", ";r=0;t=4\r\n", ";r=0;t=3\r\n"});
+    world.config.headers = HEADERS_X_RATELIMIT;
+    assert_has(get("/v1/check?key=when&limit=window+2/5s", ""),
+               "\r\nRetry-After: 3\r\nX-RateLimit-Limit: 2\r\nX-RateLimit-Remaining: 0\r\n"
+               "X-RateLimit-Reset: 4\r\n");
+    assert_has(get("/v1/check?key=when&limit=sliding+2/10s", ""),
+               "\r\nRetry-After: 13\r\nX-RateLimit-Limit: 2\r\nX-RateLimit-Remaining: 0\r\n"
+               "X-RateLimit-Reset: 18\r\n");
 }
 
 static void test_retry_after_as_a_date(void **state)
@@ -338,6 +390,7 @@ int main(void)
         TEST(test_header_presets),
         TEST(test_article_000_gets_its_body),
         TEST(test_policies),
+        TEST(test_every_kind_says_when),
         TEST(test_retry_after_as_a_date),
         TEST(test_keys_are_disclosed_only_if_allowed),
     };

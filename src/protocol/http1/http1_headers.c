@@ -5,7 +5,8 @@
  * draft-ietf-httpapi-ratelimit-headers-11, for a bucket of B units that drains one in T seconds:
  *
  *     RateLimit-Policy: "NAME";q=Q;w=W    W = B * T in whole seconds, up; Q = W / T, to the nearest
- *                                         (and weir-burst=B where Q is not B)
+ *                                         (and weir-burst=B where Q is not B); where a period is
+ *                                         counted in (fixed, sliding, window), W is that, and Q = B
  *     RateLimit: "NAME";r=R;t=S           R units are there now, and for the next S seconds no more
  *                                         than these: until the bucket is empty, or, after a
  *                                         refusal, until this request would pass
@@ -17,12 +18,11 @@
 #include <assert.h>
 #include <time.h>
 
+#include "core/kinds.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
 
 #define FIELD_INTEGER_MAX UINT64_C(999999999999999)
-
-__extension__ typedef unsigned __int128 uint128;
 
 /* ---- Dates: RFC 9110, section 5.6.7 ---- */
 
@@ -86,15 +86,21 @@ static char *put_policy_name(char *at, struct bytes text)
     return at;
 }
 
-static char *put_policy_item(char *at, struct bytes text, const struct weir_limit *limit)
+/* What drains in so many seconds, to the nearest unit. */
+static uint64_t drained_in(const struct weir_limit *limit, uint64_t window_s)
 {
-    uint64_t window_s = div_ceil(limit->full_ns, NS_PER_S);
-    window_s += limit->full_ns % NS_PER_S == 0 && limit->full_rest > 0;
-    window_s = window_s > 0 ? window_s : 1;
     /* In a nanosecond drain denominator / scale millionths of a unit. */
     uint128 divisor = (uint128)limit->scale * WEIR_UNIT;
     uint128 drained = (uint128)window_s * NS_PER_S * limit->denominator;
-    uint64_t quota = at_most((drained + divisor / 2) / divisor, FIELD_INTEGER_MAX);
+    return at_most((drained + divisor / 2) / divisor, FIELD_INTEGER_MAX);
+}
+
+static char *put_policy_item(char *at, struct bytes text, const struct weir_limit *limit)
+{
+    uint64_t period_ns = kind_period_ns(limit);
+    bool drains = period_ns == 0;
+    uint64_t window_s = div_ceil(drains ? kind_drain_ns(limit) : period_ns, NS_PER_S);
+    uint64_t quota = drains ? drained_in(limit, window_s) : limit->capacity;
     at = put_policy_name(at, text);
     at = put_literal(at, ";q=");
     at = put_u64(at, quota);

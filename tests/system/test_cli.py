@@ -583,7 +583,7 @@ def test_explain_in_json_is_exact():
         {"limit": "5/3s", "at_most": 10, "window_ns": 3000000000, "burst": 5},
         {"limit": "window 10/3s", "at_most": 10, "window_ns": 3000000000, "burst": 10},
     ]
-    assert "window 10/3s             all at once; its end not included, up to 632 bytes a key\n" \
+    assert "window 10/3s             all at once; its end not included, 296 to 632 bytes a key\n" \
         in weir("explain", "10/3s capacity=2.5").stdout
 
 
@@ -673,8 +673,22 @@ def test_explain_promises_of_a_window_just_its_count():
     said = weir("explain", "window 25/5s").stdout
     assert "in any window of T, its beginning included and its end not, at most 25 for each 5 s" \
         " begun:\n                any 5 s      at most 25\n" in said
+    assert "bucket" not in said
+    assert "  holds       25: so many pass at one instant, when the window is empty\n" in said
     [longest] = json.loads(weir("explain", "--json", "window 1/36525d").stdout)["windows"]
     assert (longest["at_most"], longest["requests_at_most"]) == ("1", 1)
+
+
+def test_explain_says_what_the_first_event_of_a_window_takes(tmp_path):
+    store = f"file:{tmp_path}/buckets.weir"
+    assert weir("take", "k", "window 25/1h", "--store", store).returncode == 0
+    used = json.loads(weir("store", "status", "--json", "--store", store).stdout)["events_used_bytes"]
+    explained = json.loads(weir("explain", "--json", "window 25/1h").stdout)
+    assert (used, explained["events_bytes_min"], explained["events_bytes_max"]) == (256, 256, 712)
+    assert "  costs       40 bytes of memory per key, until its window is empty\n" \
+        "              and 256 to 712 for its events: at most 8 for 1, in chunks of 256\n" \
+        in weir("explain", "window 25/1h").stdout
+    assert "needs of memory at most, of the window at least 296.\n" in weir("explain", "at most 25 in any 1h").stdout
 
 
 @pytest.mark.parametrize("words", [["take", "k", "10/s"], ["can-take", "k", "10/s", "100/min"],
@@ -698,13 +712,14 @@ def test_explain_finds_the_limit_for_at_most():
     assert json.loads(done.stdout) == {
         "at_most": "300", "window_ns": 60_000_000_000, "choices": [
             {"limit": "270/min capacity=30", "capacity": "30", "rate_per_s": "4.5",
-             "end_included": True, "key_bytes_at_most": 40, "recommended": True},
+             "end_included": True, "key_bytes_at_least": 40, "key_bytes_at_most": 40, "recommended": True},
             {"limit": "299/min capacity=1", "capacity": "1", "rate_per_s": "299/60",
-             "end_included": True, "key_bytes_at_most": 40, "recommended": False},
+             "end_included": True, "key_bytes_at_least": 40, "key_bytes_at_most": 40, "recommended": False},
             {"limit": "150/min", "capacity": "150", "rate_per_s": "2.5",
-             "end_included": True, "key_bytes_at_most": 40, "recommended": False},
+             "end_included": True, "key_bytes_at_least": 40, "key_bytes_at_most": 40, "recommended": False},
             {"limit": "window 300/min", "capacity": "300", "rate_per_s": "5",
-             "end_included": False, "key_bytes_at_most": 2952, "recommended": False}],
+             "end_included": False, "key_bytes_at_least": 296, "key_bytes_at_most": 2952,
+             "recommended": False}],
     }
     assert weir("explain", "at", "most", "300", "in any 60s").stdout \
         == weir("explain", "at most 300 in any 60s").stdout

@@ -82,6 +82,11 @@ int explain_text_width(const struct plan_choice *choices, size_t count)
     return (int)width;
 }
 
+uint64_t explain_key_bytes_min(const struct weir_limit_config *config)
+{
+    return BUCKET_BYTES + (config->kind == WEIR_KIND_WINDOW ? EVENT_CHUNK_BYTES : 0);
+}
+
 uint64_t explain_key_bytes(const struct weir_limit_config *config)
 {
     return BUCKET_BYTES + (config->kind == WEIR_KIND_WINDOW ? promise_events_bytes(config) : 0);

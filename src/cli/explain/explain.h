@@ -49,7 +49,8 @@ const char *limit_text(const struct weir_limit_config *config, char text[WEIR_LI
 /* The width of a column for the texts of these: more than that of the longest. */
 int explain_text_width(const struct plan_choice *choices, size_t count);
 
-/* What one key of a limit may need at most, in bytes. */
+/* What one key of a limit needs while it is not empty, in bytes: at least, and at most. */
+uint64_t explain_key_bytes_min(const struct weir_limit_config *config);
 uint64_t explain_key_bytes(const struct weir_limit_config *config);
 
 /* "1 s": a window, exactly. Returns `text`. */

@@ -98,6 +98,7 @@ int explain_in_json(const struct command *command, const struct explanation *e)
         json_object_set_new(root, "block_bytes", json_integer(BUCKET_BYTES));
     }
     if (root != NULL && e->config.kind == WEIR_KIND_WINDOW) {
+        json_object_set_new(root, "events_bytes_min", json_integer(EVENT_CHUNK_BYTES));
         json_object_set_new(root, "events_bytes_max",
                             json_integer((json_int_t)promise_events_bytes(&e->config)));
     }

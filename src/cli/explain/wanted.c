@@ -110,7 +110,10 @@ static void say_window(const struct wanted *wanted)
             "  Its end is not included: what comes exactly %s after the first may pass.\n\n",
             window);
         say_choice(wanted, count - 1);
-        (void)puts("\n  The bytes are what one key needs of memory, at most.");
+        (void)printf(
+            "\n  The bytes are what one key needs of memory at most, of the window at least"
+            " %" PRIu64 ".\n",
+            explain_key_bytes_min(&wanted->choices[count - 1].config));
     } else if (plan->at_most_micro < WEIR_UNIT) {
         (void)puts("\n  No window does: it counts whole units.");
     } else {
@@ -166,9 +169,10 @@ static int say_choices_json(const struct command *command, const struct wanted *
         struct weir_amount rate_per_s = promise_rate_per_s(config);
         (void)weir_amount_print(&rate_per_s, rate);
         json_array_append_new(
-            list, json_pack("{ss ss ss sb sI sb}", "limit", plan_text(config, text), "capacity",
+            list, json_pack("{ss ss ss sb sI sI sb}", "limit", plan_text(config, text), "capacity",
                             print_micro(config->capacity_micro, capacity), "rate_per_s", rate,
-                            "end_included", !is_window(&wanted->choices[i]), "key_bytes_at_most",
+                            "end_included", !is_window(&wanted->choices[i]), "key_bytes_at_least",
+                            (json_int_t)explain_key_bytes_min(config), "key_bytes_at_most",
                             (json_int_t)explain_key_bytes(config), "recommended", i == 0));
     }
     json_t *root = json_pack("{ss sI so}", "at_most", print_micro(wanted->plan.at_most_micro, most),

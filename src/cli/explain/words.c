@@ -203,8 +203,8 @@ static void say_strict(const struct explanation *e)
         (void)printf("      %-*s %s", explain_text_width(e->strict, e->strict_count),
                      plan_text(config, text), e->strict[i].why);
         if (config->kind == WEIR_KIND_WINDOW) {
-            (void)printf("; its end not included, up to %" PRIu64 " bytes a key",
-                         explain_key_bytes(config));
+            (void)printf("; its end not included, %" PRIu64 " to %" PRIu64 " bytes a key",
+                         explain_key_bytes_min(config), explain_key_bytes(config));
         }
         (void)putchar('\n');
     }
@@ -371,6 +371,7 @@ static void say_named(const struct named_limit *named)
 int explain_in_words(const struct explanation *e)
 {
     struct colours colours = colours_of_output();
+    bool is_window = e->config.kind == WEIR_KIND_WINDOW;
     char capacity[MICRO_TEXT_MAX];
     char drain[SPAN_TEXT_MAX];
     (void)print_micro(e->config.capacity_micro, capacity);
@@ -393,30 +394,33 @@ int explain_in_words(const struct explanation *e)
                          ? "if nobody is there, the first goes at once"
                          : "the first goes after one interval, also if nobody is there");
     } else {
-        (void)printf("  holds       %s: so many pass at one instant, when the bucket is empty\n",
-                     capacity);
+        (void)printf("  holds       %s: so many pass at one instant, when the %s is empty\n",
+                     capacity, is_window ? "window" : "bucket");
     }
-    (void)printf(
-        e->config.kind == WEIR_KIND_FIXED ? "  empties     when its window ends, after at most %s\n"
-        : e->config.kind == WEIR_KIND_WINDOW ? "  empties     %s after the last that passed\n"
-                                             : "  empties     in %s, from full\n",
-        drain);
+    (void)printf(e->config.kind == WEIR_KIND_FIXED
+                     ? "  empties     when its window ends, after at most %s\n"
+                 : is_window ? "  empties     %s after the last that passed\n"
+                             : "  empties     in %s, from full\n",
+                 drain);
     say_waits(e);
     say_block(e);
     say_windows(e);
-    (void)printf("  costs       %d bytes of memory per bucket, until it is empty\n", BUCKET_BYTES);
+    (void)printf("  costs       %d bytes of memory per %s is empty\n", BUCKET_BYTES,
+                 is_window ? "key, until its window" : "bucket, until it");
     if (e->config.block_ns != 0) {
         (void)puts("              and as many again for a block, until that ends");
     }
-    if (e->config.kind == WEIR_KIND_WINDOW) {
-        (void)printf("              and up to %" PRIu64 " for its events, %d for 1\n",
-                     promise_events_bytes(&e->config), EVENT_BYTES);
+    if (is_window) {
+        (void)printf("              and %d to %" PRIu64
+                     " for its events: at most %d for 1, in chunks of %d\n",
+                     EVENT_CHUNK_BYTES, promise_events_bytes(&e->config), EVENT_BYTES,
+                     EVENT_CHUNK_BYTES);
     }
     if (e->config.on_full == WEIR_ON_FULL_ALLOW) {
         (void)puts("  on_full     a key that finds no room in the table passes, uncounted");
     }
     say_picture(e);
-    if (!e->is_queue && e->config.kind != WEIR_KIND_WINDOW) { // one is even already, one as strict
+    if (!e->is_queue && !is_window) { // one is even already, one as strict
         say_strict(e);
     }
     return CLI_DONE;

@@ -20,6 +20,14 @@ bool word_is_rate(const char *word)
     return word[length] != '\0' && limit_word_is_kind(word, length);
 }
 
+bool word_is_name(const char *word)
+{
+    size_t length =
+        strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_-"); // as names_check() has it
+    return length <= NAME_BYTES_MAX && name_is_meant(word, length)
+           && (word[length] == '\0' || word[length] == ',');
+}
+
 /* Puts `piece` behind the text. False if there is no room. */
 static bool append(struct limit_arguments *to, const char *piece, size_t length)
 {
@@ -61,12 +69,24 @@ enum weir_status limits_read(const char *text, struct limits_said *said, struct 
     return status;
 }
 
+/* A name is a limit of its own, but not what seems to be an option with its '=' apart, or forgotten: then the
+ * parser says so. */
+static bool begins_name(int i, int count, char *const *words)
+{
+    const char *before = i > 0 ? words[i - 1] : "";
+    const char *next = i + 1 < count ? words[i + 1] : "";
+    bool ends_option = before[0] != '\0' && before[strlen(before) - 1] == '=';
+    bool has_value = next[0] == '=' || (next[0] >= '0' && next[0] <= '9' && !word_is_rate(next));
+    return word_is_name(words[i]) && !ends_option && !has_value;
+}
+
 bool limit_arguments_join(struct limit_arguments *joined, int count, char **words)
 {
     joined->length = 0;
     joined->text[0] = '\0';
     for (int i = 0; i < count; i++) {
-        bool begins = word_is_rate(words[i]) || word_is_kind(words[i]);
+        bool begins =
+            word_is_rate(words[i]) || word_is_kind(words[i]) || begins_name(i, count, words);
         bool goes_on = i > 0 && (word_is_kind(words[i - 1]) || !begins);
         bool has_comma = joined->length > 0 && joined->text[joined->length - 1] == ',';
         const char *between = i == 0 ? "" : goes_on || has_comma ? " " : ", ";

@@ -4,7 +4,7 @@
  *
  *     weir take login:alice 10/s 100/min capacity=50
  *
- * A limit begins with its kind or its rate, and goes on with every name=value. */
+ * A limit begins with its kind or its rate, and goes on with every name=value; or it is a name. */
 #ifndef WEIR_CLI_LIMIT_ARGUMENTS_H
 #define WEIR_CLI_LIMIT_ARGUMENTS_H
 
@@ -18,6 +18,9 @@ bool word_is_kind(const char *word);
 
 /* Whether it is COUNT/PERIOD; or several words in one, the first of which is that or a kind. */
 bool word_is_rate(const char *word);
+
+/* Whether it can be the name of a limit, up to a comma. */
+bool word_is_name(const char *word);
 
 /* What the words say, as one text. */
 struct limit_arguments {

@@ -2,22 +2,14 @@
 #include "cli/name_hint.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "limiter/names/names.h"
-
-/* As names_check() has it, whose reasons nobody asks for here. */
-static bool can_be_name(const char *word, size_t length)
-{
-    return length <= NAME_BYTES_MAX && name_is_meant(word, length)
-           && strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
-}
+#include "cli/limit_arguments.h"
 
 const char *name_hint(const char *word, char text[NAME_HINT_BYTES_MAX])
 {
     char path[CONFIG_PATH_BYTES_MAX];
     text[0] = '\0';
-    if (!can_be_name(word, strcspn(word, ","))) {
+    if (!word_is_name(word)) {
         return text;
     }
     bool is_there = config_find(path);

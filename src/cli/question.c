@@ -13,7 +13,11 @@
 #include "core/quantity.h"
 #include "limiter/names/names.h"
 
-enum { REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096, KEY_SHOWN_MAX = 40 };
+enum {
+    REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096,
+    KEY_SHOWN_MAX = 40,
+    LIMIT_SHOWN_MAX = 40,
+};
 
 #define ERASE_LINE "\r\033[K"
 
@@ -189,8 +193,12 @@ int question_read_words(struct question *question, int count, char **words)
     question->is_named = said.is_named;
     if (question->list.count > 1 && question->operation != WEIR_TAKE
         && question->operation != WEIR_CAN_TAKE) {
+        const struct limit_span *second = &question->list.spans[1];
         return usage_error(question->command,
-                           "one limit at a time: only take and can-take are under several");
+                           "one limit at a time, and '%.*s' is another: only take and can-take are "
+                           "under several",
+                           second->length < LIMIT_SHOWN_MAX ? (int)second->length : LIMIT_SHOWN_MAX,
+                           question->limit + second->at);
     }
     if (question->vars != NULL && !question->is_named) { // under a name the server knows who asks
         return usage_error(question->command,

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "limiter/names/names.h"
 #include "limiter/together.h"
 #include "server/process.h"
 
@@ -118,10 +119,15 @@ static enum weir_status make_requests(struct store_requests *made,
 
 int store_option_refuse_names(const struct question *question)
 {
+    const struct limit_span *span = question->list.spans; // one of them is a name
+    while (!name_is_meant(question->limit + span->at, span->length)) {
+        span++;
+    }
     complain(question->command,
-             "'%.40s' is no kind of limit; names are a server's, from its configuration: say which "
-             "server, --server ADDR",
-             question->limit);
+             "'%.*s' is no kind of limit, nor an option of one; names are a server's, from its "
+             "configuration: say which server, --server ADDR",
+             span->length < NAME_BYTES_MAX ? (int)span->length : NAME_BYTES_MAX,
+             question->limit + span->at);
     return CLI_USAGE;
 }
 

@@ -205,6 +205,37 @@ def test_the_command_line_asks_for_a_name(path):
     assert "names are a server's" in done.stderr
 
 
+def test_a_name_stands_anywhere_among_the_words(path):
+    with Configured(path, CHAIN, "--test-clock") as server:
+        for words in ("user 5/s", "5/s user", "5/s, user", "5/s user fixed 9/h", "user everyone", "5/s block=1s user",
+                      "fixed 9/h user queue 4/s"):
+            said = weir(server, "take", "ann", *words.split(), "--cost", "0")
+            assert (said.returncode, said.stderr) == (0, ""), words
+            assert re.search("^ +user +2 of 2 remain", said.stdout, re.M), words
+        ran = weir(server, "run", "ann", "5/s", "user", "--", "echo", "now")
+        assert (ran.returncode, ran.stdout) == (0, "now\n")
+        for words, why in (
+            ("5/s usr", "ERR invalid limit at byte 5: limit 2 of 2: 'usr' is no kind of limit, and nothing in the"),
+            ("windw 20/h", "'windw' is no kind of limit, and nothing in the configuration has this name"),
+            ("5/s user capacity=5", "a name stands alone: what user means is said in the configuration"),
+            ("5/s capcity 5", "a limit has no option 'capcity'"),
+            ("5/s block = empty", "expected '=', not ' '"),
+        ):
+            said = weir(server, "take", "ann", *words.split())
+            assert (said.returncode, why in said.stderr) == (2, True), said.stderr
+    for words, complaint in (
+        ("take ann 5/s usr", "'usr' is no kind of limit, nor an option of one; names are a server's"),
+        ("fill ann 5/s usr", "one limit at a time, and 'usr' is another: only take"),
+        ("pipe 5/s usr", "the slowest; 'usr' is another"),
+        ("explain 5/s usr", "a limit has no option 'usr'"),
+        ("explain windw 20/h", "unknown kind 'windw'"),
+        (f"explain 5/s user --config {path}", "one limit at a time: in a list each keeps its own promise"),
+    ):
+        said = subprocess.run([weir_binary(), *words.split()], capture_output=True, text=True, input="",
+                              env={**os.environ, "WEIR_STORE": f"file:{path}.weir"})
+        assert (said.returncode, complaint in said.stderr) == (2, True), said.stderr
+
+
 def test_a_shadow_refuses_nothing_and_counts(path):
     text = "limits: {api: {limit: 1/s, shadow: true}, slow: {limit: queue 1/s capacity=1, shadow: true}}"
     with Configured(path, text, "--test-clock") as server:

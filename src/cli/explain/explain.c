@@ -255,10 +255,16 @@ static int explain_in_config(struct request *request)
     return code;
 }
 
-/* True if the words are a list of limits, as take has it. */
-static bool has_several(int count, char **words)
+/* True if the words are a list of limits, as take has it; where no names are known, one that could be a name is
+ * no limit. */
+static bool has_several(int count, char **words, bool knows_names)
 {
     struct limit_arguments joined;
+    for (int i = 0; i < count && !knows_names; i++) {
+        if (word_is_name(words[i])) {
+            return false;
+        }
+    }
     return limit_arguments_join(&joined, count, words) && strchr(joined.text, ',') != NULL;
 }
 
@@ -297,7 +303,7 @@ static int run_explain(const struct command *command, int count, char **words)
     if (plan_is_meant(request.text)) {
         return explain_wanted(command, request.text, request.max_latency_ns, request.json);
     }
-    if (has_several(limit_count, limit_words)) {
+    if (has_several(limit_count, limit_words, request.config_path != NULL)) {
         return usage_error(command, "one limit at a time: in a list each keeps its own promise");
     }
     return request.config_path != NULL ? explain_in_config(&request) : explain_limit(&request);

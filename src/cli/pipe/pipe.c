@@ -82,8 +82,12 @@ static int read_limit(struct pipe *pipe, int count, char **words)
     if (!limit_arguments_join(&written, count, words) || written.length > WEIR_LIMIT_TEXT_MAX) {
         return usage_error(question->command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
-    if (memchr(written.text, ',', written.length) != NULL) {
-        return usage_error(question->command, "one limit: what leaves has one rate, the slowest");
+    const char *comma = memchr(written.text, ',', written.length);
+    if (comma != NULL) {
+        const char *second = comma + 1 + strspn(comma + 1, " ");
+        return usage_error(question->command,
+                           "one limit: what leaves has one rate, the slowest; '%.40s' is another",
+                           second);
     }
     question->is_named = name_is_meant(written.text, written.length);
     if (question->is_named) {

@@ -524,12 +524,19 @@ def test_chains_that_cannot_be_asked_for(path):
             ({"limit": "request", "vars": {"user": "ann"}}, "{tenant} is missing"),
             ({"limit": "request", "vars": {"user": "", "tenant": "x"}}, '"vars.user" has 0 bytes'),
             ({"limit": "user", "vars": {"user": "ann"}}, "this limit needs a key"),
-            ({"limit": "10/s", "vars": {"user": "ann"}}, "the key is missing"),
+            ({"limit": "10/s", "vars": {"user": "ann"}}, '"key" is missing'),
+            ({"limit": "10/s", "vars": {}}, '"key" is missing'),
+            ({"limit": "request"}, "{user} is missing: request asks for it"),
+            ({"limit": "request", "vars": {}}, "{user} is missing: request asks for it"),
+            ({"limit": "request", "key": "k"}, "{user} is missing: request asks for it"),
+            ({"limit": "user"}, "this limit needs a key"),
             ({"limit": "request", "vars": {"user": 5}}, "must be a string"),
             ({"limit": "request", "vars": ["user"]}, "must be an object"),
         ):
             reply = server.post("take", **question)
             assert (reply.status, why in reply.json["detail"]) == (400, True), reply.body
+        reply = server.get("/v1/check?limit=request")
+        assert (reply.status, "{user} is missing: request asks for it" in reply.json["detail"]) == (400, True)
         reply = server.post("show", key="k", limit="request")
         assert reply.status == 400
         assert "a chain cannot be used here" in reply.json["detail"]

@@ -246,6 +246,9 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
          "{\"limits\":[{\"key\":\"k\",\"limit\":\"1/s,2/s,3/s,4/s,5/s,6/s,7/s,8/s\"},"
          "{\"key\":\"k\",\"limit\":\"1/h,2/h,3/h,4/h,5/h,6/h,7/h,8/h,9/h\"}]}",
          400, "limits[1]: that is more than 16 limits together"},
+        {"/v1/take", "{\"limit\":\"2/s\"}", 400, "\\\"key\\\" is missing"},
+        {"/v1/take_all", "{\"limits\":[{\"key\":\"k\",\"limit\":\"2/s\"},{\"limit\":\"3/s\"}]}",
+         400, "limits[1]: \\\"key\\\" is missing"},
         {"/v1/take_all", "{\"limits\":[]}", 400,
          "\\\"limits\\\" has 0 members: it must have 1 to 16"},
         {"/v1/take_all", "{" BOTH "}", 400,

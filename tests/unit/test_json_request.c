@@ -134,9 +134,8 @@ static void test_refuses_what_is_no_question(void **state)
     assert_bad("[]", "must be an object, not an array");
     assert_bad("\"a\"", "must be an object, not a string");
     assert_bad("null", "must be an object, not null");
-    assert_bad("{}", "\"key\" is missing");
+    assert_bad("{}", "\"limit\" is missing");
     assert_bad("{\"key\":\"a\"}", "\"limit\" is missing");
-    assert_bad("{\"limit\":\"10/s\"}", "\"key\" is missing");
     assert_bad("{\"key\":\"\",\"limit\":\"10/s\"}", "\"key\" has 0 bytes");
     assert_bad("{\"key\":\"a\",\"limit\":\"\"}", "\"limit\" has 0 bytes");
     assert_bad("{\"key\":7,\"limit\":\"10/s\"}", "\"key\" must be a string, not a number");
@@ -211,7 +210,7 @@ static void test_says_which_of_several_is_wrong(void **state)
         {"{\"limits\":{}}", "\"limits\" must be an array, not an object"},
         {"{\"limits\":[]}", "\"limits\" has 0 members: it must have 1 to 16"},
         {"{\"limits\":[{" K "},[]]}", "limits[1]: it must be an object, not an array"},
-        {"{\"limits\":[{" K "},{}]}", "limits[1]: \"key\" is missing"},
+        {"{\"limits\":[{" K "},{}]}", "limits[1]: \"limit\" is missing"},
         {"{\"limits\":[{" K "},{\"key\":\"a\"}]}", "limits[1]: \"limit\" is missing"},
         {"{\"limits\":[{" K ",\"cost\":1}]}",
          "limits[0]: unknown field \"cost\": there are key and limit"},
@@ -241,6 +240,16 @@ static void test_reads_sixteen_of_several_and_not_seventeen(void **state)
         body[length] = '\0';
     }
     assert_string_equal(error, "\"limits\" has 17 members: it must have 1 to 16");
+}
+
+/* Whether one is needed depends on what the limit is. */
+static void test_a_key_may_be_missing(void **state)
+{
+    (void)state;
+    struct json_question question;
+    assert_int_equal(read_text(&question, "{\"limit\":\"request\"}"), JSON_OK);
+    assert_int_equal(question.pairs[0].key.length, 0);
+    assert_int_equal(question.pair_count, 1);
 }
 
 static void test_keys_may_hold_nul(void **state)
@@ -314,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_reads_costs),
         cmocka_unit_test(test_refuses_bad_costs),
         cmocka_unit_test(test_refuses_what_is_no_question),
+        cmocka_unit_test(test_a_key_may_be_missing),
         cmocka_unit_test(test_keys_may_hold_nul),
         cmocka_unit_test(test_keys_have_a_limit),
         cmocka_unit_test(test_an_array_of_limits_is_a_list),

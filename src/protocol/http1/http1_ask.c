@@ -21,6 +21,15 @@ static bool fail_limit(struct http1_task *task, const struct weir_error *error, 
     return http1_task_fail(task, 400, "%s, byte %zu: %s", where, error->offset, error->message);
 }
 
+static bool fail_key(struct http1_task *task, size_t i)
+{
+    char where[32] = "";
+    if (task->is_together) {
+        (void)snprintf(where, sizeof where, "limits[%zu]: ", i);
+    }
+    return http1_task_fail(task, 400, "%s\"key\" is missing", where);
+}
+
 /* The same as add_pair() where names are meant. */
 static bool add_named(struct http1_batch *batch, struct service *service, struct http1_task *task,
                       const struct json_pair *pair, const struct variables *variables, size_t i)
@@ -97,7 +106,7 @@ static bool add_pair(struct http1_batch *batch, struct service *service, struct 
     bool by_name = asked_by_name(service->names, pair->limit.at, pair->limit.length);
     assert(task->question + task->limit_count + LIMIT_LIST_COUNT_MAX <= HTTP1_RULE_ROOM);
     if (!by_name && pair->key.length == 0) {
-        return http1_task_fail(task, 400, "the key is missing");
+        return fail_key(task, i);
     }
     if (!(by_name ? add_named(batch, service, task, pair, variables, i)
                   : add_written(batch, service, task, pair, i))) {

@@ -35,7 +35,7 @@
 enum { JSON_ERROR_TEXT_MAX = 320 };
 
 /* A key, and its limit or a list of them, not yet read: 1 .. LIMIT_LIST_TEXT_MAX bytes. The texts are
- * the caller's memory; `key` may hold any bytes. */
+ * the caller's memory; `key` may hold any bytes, and has none where it was not said. */
 struct json_pair {
     struct bytes key;
     struct bytes limit;

@@ -346,8 +346,8 @@ def test_pages(server):
     assert server.get("/healthz").body == b"ok\nlines: of this server; another one has its own\n"
     index = server.get("/")
     assert index.status == 200
-    for path in ("/v1/take", "/v1/check", "/metrics"):
-        assert path.encode() in index.body
+    for said in ("/v1/take", "/v1/check", "/metrics", '"vars"', "var.user=", "route="):
+        assert said.encode() in index.body
     assert server.get("/favicon.ico").status == 404
     assert server.get("/v1/take").headers["allow"] == "POST, OPTIONS"
     assert server.request("HEAD", "/metrics").body == b""

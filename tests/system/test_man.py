@@ -87,3 +87,24 @@ def test_the_manual_has_every_public_call_and_no_other():
     calls = set(re.findall(r"\b(weir_\w+)\([^;{}]*\);", declarations))
     manual = (ROOT / "docs/man/libweir.3").read_text()
     assert set(re.findall(r"^\.Fn (\w+)", manual, re.M)) == calls
+
+
+def options_of(text):
+    """Of each WEIR command that begins a row: the words that may follow its arguments."""
+    rows = re.findall(r"^(?:\| `|\.It )(WEIR\.\w+) ([^`\n]*)", text, re.M)
+    return {command: re.findall(r"\b[A-Z]{3,}\b", rest) for command, rest in rows}
+
+
+def test_resp_commands_have_the_same_options_in_page_and_manual():
+    page = options_of((ROOT / "docs/resp.md").read_text())
+    del page["WEIR.CLOCK"]  # for tests
+    assert page["WEIR.TAKE"] == ["COST", "WAIT", "VAR"]
+    assert options_of((ROOT / "docs/man/weir-protocol.7").read_text()) == page
+
+
+def test_every_parameter_of_check_is_in_the_manual():
+    table = (ROOT / "docs/http.md").read_text().split("## GET /v1/check")[1].split("**Names and routes")[0]
+    parameters = re.findall(r"^\| `([\w.]+=)", table, re.M)
+    assert len(parameters) == 8
+    manual = (ROOT / "docs/man/weir-protocol.7").read_text()
+    assert sorted(re.findall(r"^\.It Cm ([\w.]+=)", manual, re.M)) == sorted(parameters)

@@ -30,6 +30,7 @@ static const char INDEX_PAGE[] =
     "POST /v1/take      {\"key\": \"login:alice\", \"limit\": \"10/s\", \"cost\": 1}\n"
     "                   \"wait_ms\": 500 waits so long in line for its turn\n"
     "                   \"limit\": [\"10/s\", \"100/min\"] is under several limits at once\n"
+    "                   \"limit\": \"request\", \"vars\": {\"user\": \"alice\"} goes by a name\n"
     "POST /v1/take_all  {\"limits\": [{\"key\": ..., \"limit\": ...}, ...]}: several keys at once\n"
     "POST /v1/can_take  the same question as take, charging nothing\n"
     "POST /v1/fill      charge whatever comes; says what did not fit\n"
@@ -40,6 +41,8 @@ static const char INDEX_PAGE[] =
     "POST /v1/unblock   let it in again\n"
     "GET  /v1/check?key=login:alice&limit=10/s&cost=1   200, or a refusal: for proxies\n"
     "GET  /v1/check?by=address&limit=10/s&cost=1        by the client's address\n"
+    "GET  /v1/check?limit=request&var.user=alice        by a name, with variables\n"
+    "GET  /v1/check?by=address&route=forwarded          by the configuration's routes\n"
     "GET  /healthz\n"
     "GET  /metrics\n";
 

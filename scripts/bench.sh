@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures weir beside its peers and the machine's limits: ROWS=1,2,10 (default: all), QUICK=1 for a
-# trial. With --docs it renews docs/performance.md and the figures of README.md from the results.
+# trial. With --docs it renews docs/performance.md and the figures of README.md from the results. With
+# BEFORE=COMMIT it measures weir beside itself, as it was at that commit.
 # A peer that cannot be had is a line of the report, never a failure.
 . "$(dirname "$0")/lib.sh"
 . scripts/test_packages.sh
@@ -59,9 +60,12 @@ prepare_peers() {
 
 need_build_tools
 prepare_packages
-prepare_peers
+[ -n "${BEFORE:-}" ] || prepare_peers
 build bench
 export PYTHONDONTWRITEBYTECODE=1
+if [ -n "${BEFORE:-}" ]; then
+    exec "$PYTHON" tests/bench/before.py "$BEFORE"
+fi
 "$PYTHON" tests/bench/bench.py ${ROWS:+--rows "$ROWS"} ${QUICK:+--quick}
 if [ "${1:-}" = --docs ]; then
     "$PYTHON" tests/bench/docs.py

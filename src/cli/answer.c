@@ -366,6 +366,21 @@ static void say_limits(const struct answer *answer)
     }
 }
 
+/* A fill that fills the bucket up is allowed, and says no more; what follows is said by the limit, if that is
+ * written out. (Where the table has no room for a block there is none, and nobody says so.) */
+static void say_lock_out(const struct answer *answer)
+{
+    char time[DURATION_TEXT_MAX];
+    uint64_t block_ns = answer->config.block_ns;
+    if (answer->is_named || !answer->full || answer->cost_micro == 0 || block_ns == 0) {
+        return;
+    }
+    if (block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
+        block_ns = (uint64_t)answer->decision.reset_after_ns;
+    }
+    (void)printf("; blocked for %s", duration_print_up(block_ns, time));
+}
+
 void answer_say(const struct answer *answer)
 {
     char amount[ABOUT_TEXT_MAX];
@@ -405,6 +420,7 @@ void answer_say(const struct answer *answer)
         if (answer->operation == WEIR_FILL) {
             (void)amount_print_about(&answer->parsed, amount);
             (void)printf("; %s spilled%s", amount, answer->full ? ", the bucket is full" : "");
+            say_lock_out(answer);
         }
         break;
     }

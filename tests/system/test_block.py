@@ -1,6 +1,7 @@
 """Keys that are locked out, over both protocols, from a shell and in line: by hand, and by a limit."""
 
 import json
+import re
 import subprocess
 import urllib.parse
 
@@ -297,6 +298,27 @@ def test_block_and_unblock_from_a_shell(shell, key):
     assert run("block", key, "5/min", "capacity=9", "1500ms", "--json") == (0, '{"blocked":true}\n')
     assert json.loads(run("take", key, "5/min", "capacity=9", "--json")[1])["verdict"] == "blocked"
     assert run("unblock", key, "5/min capacity=9", "--json") == (0, '{"was_blocked":true}\n')
+
+
+def test_a_fill_that_locks_out_says_for_how_long(shell, key):
+    def fill(limit, *words):
+        return shell("fill", key, *limit.split(), *words).stdout
+
+    assert fill("5/h block=2h", "--cost", "4") == "filled: 1 of 5 remain, empty in 48 min; 0 spilled\n"
+    said = fill("5/h block=2h", "--cost", "3")
+    assert re.fullmatch("filled: 0 of 5 .*; (about 1.99[0-9]*|2) spilled, the bucket is full; blocked for 2 h\n", said)
+    assert fill("5/h block=2h").startswith("blocked: for 2 h more (")
+    assert fill("5/w", "--cost", "5").endswith("the bucket is full\n")
+    assert fill("9/d block=empty", "--cost", "9").endswith("the bucket is full; blocked for 1 d\n")
+    assert shell("show", key, "9/d").stdout.startswith("blocked: for 1 d more")
+    queue = "queue 6/h first=now block=empty"  # one more than there are places
+    assert fill(queue, "--cost", "7").endswith("; blocked for 1 h 10 min\n")
+    assert shell("show", key, queue).stdout.startswith("blocked: for 1 h 10 min more")
+    for kind, lasts in (("sliding", "2 h"), ("stepped", "1 h"), ("window", "1 h")):
+        limit = f"{kind} 6/h block=empty"
+        assert fill(limit, "--cost", "6").endswith(f"the bucket is full; blocked for {lasts}\n"), kind
+        assert fill(limit).startswith(f"blocked: for {lasts} more"), kind
+    assert fill("stepped 6/h block=empty", "--cost", "0").endswith("the bucket is full\n")  # blocks nobody
 
 
 @pytest.mark.parametrize("words, why", [

@@ -236,6 +236,12 @@ def test_a_name_stands_anywhere_among_the_words(path):
         assert (said.returncode, complaint in said.stderr) == (2, True), said.stderr
 
 
+def test_a_fill_under_a_name_says_no_more_than_that_it_is_full(path):
+    with Configured(path, "limits: {login: 1/min block=1h}", "--test-clock") as server:
+        said = weir(server, "fill", "ann", "login").stdout
+        assert said == "filled: 0 of 1 remain, empty in 1 min; 0 spilled, the bucket is full\n"
+
+
 def test_a_shadow_refuses_nothing_and_counts(path):
     text = "limits: {api: {limit: 1/s, shadow: true}, slow: {limit: queue 1/s capacity=1, shadow: true}}"
     with Configured(path, text, "--test-clock") as server:

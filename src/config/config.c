@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "config/tree.h"
 #include "core/bucket_math.h"
@@ -332,6 +333,18 @@ static bool read_named(struct reader *reader, const struct node *mapping, const 
 
 /* ---- routes ---- */
 
+/* What a text in other letters may be meant as; NULL if as none. */
+static const char *method_meant(struct bytes text)
+{
+    const char *method;
+    for (unsigned i = 0; (method = method_name(i)) != NULL; i++) {
+        if (text.length == strlen(method) && strncasecmp(text.at, method, text.length) == 0) {
+            return method;
+        }
+    }
+    return NULL;
+}
+
 static bool read_method(struct reader *reader, const struct node *node, unsigned *methods)
 {
     if (!need_scalar(reader, node, "a method")) {
@@ -339,6 +352,11 @@ static bool read_method(struct reader *reader, const struct node *node, unsigned
     }
     unsigned bit = method_bit(text_of(node));
     if (bit == 0) {
+        const char *meant = method_meant(text_of(node));
+        if (meant != NULL) {
+            return refuse(reader, node, "'%.*s' is no method: they are written in capitals, %s",
+                          shown(node), node->text, meant);
+        }
         return refuse(reader, node,
                       "'%.*s' is no method: GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH",
                       shown(node), node->text);

@@ -410,12 +410,15 @@ static void test_the_first_route_that_matches(void **state)
     add_limit("api", "2/s");
     add_limit("rest", "3/s");
     add_route(method_bit(text("POST")), "/api/login", "login");
+    add_route(method_bit(text("GET")), "/api/login/form", "login");
     add_route(0, "/api", "api");
     add_route(method_bit(text("GET")) | method_bit(text("HEAD")), "/", "rest");
     assert_route("POST", "/api/login", "login");
     assert_route("POST", "/api/login/", "login");
     assert_route("POST", "/api/login?next=/", "login");
     assert_route("GET", "/api/login", "api");
+    assert_route("GET", "/api/login/form", "login");
+    assert_route("HEAD", "/api/login/form", "api");
     assert_route("POST", "/api/logins", "api");
     assert_route("POST", "/api", "api");
     assert_route("BREW", "/api/x", "api");

@@ -98,12 +98,20 @@ static void say_route(const struct route *route)
                  print_micro(route->cost_micro, cost));
 }
 
+static void say_count(const char *before, size_t count, const char *what)
+{
+    (void)printf("%s %zu %s%s", before, count, what, count == 1 ? "" : "s");
+}
+
 static void say(const struct names *names, const char *path)
 {
     int width = name_width(names);
-    (void)printf("%s is good: %zu limits, %zu overrides, %zu chains, %zu routes\n", path,
-                 names_limit_count(names), names_override_count(names), names_chain_count(names),
-                 names_route_count(names));
+    (void)printf("%s is good:", path);
+    say_count("", names_limit_count(names), "limit");
+    say_count(",", names_override_count(names), "override");
+    say_count(",", names_chain_count(names), "chain");
+    say_count(",", names_route_count(names), "route");
+    (void)putchar('\n');
     for (size_t i = 0; i < names_limit_count(names); i++) {
         (void)fputs(i == 0 ? "\nlimits\n" : "", stdout);
         say_limit(names_limit(names, i), width);

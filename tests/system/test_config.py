@@ -33,7 +33,7 @@ def check_config(*arguments, **environment):
 def test_a_good_configuration_is_told():
     done = check_config(EXAMPLE)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{EXAMPLE} is good: 5 limits, 2 overrides, 1 chains, 4 routes\n")
+    assert done.stdout.startswith(f"{EXAMPLE} is good: 5 limits, 2 overrides, 1 chain, 4 routes\n")
     for line in ("  exports   20/h; shadow: refuses nothing", "            tenant:gold-*: 500/s capacity=1000",
                  "            tenant of tenant:{tenant}", "  /login POST: login, cost 1"):
         assert line in done.stdout.splitlines()
@@ -80,7 +80,7 @@ def test_where_a_configuration_is_looked_for(tmp_path):
         (folder / "weir").mkdir(parents=True)
         (folder / "weir" / "weir.yaml").write_text("limits: {api: 1/s}\n")
     by_home = check_config(HOME=str(home), XDG_CONFIG_HOME="")
-    assert by_home.stdout.startswith(f"{home}/.config/weir/weir.yaml is good: 1 limits")
+    assert by_home.stdout.startswith(f"{home}/.config/weir/weir.yaml is good: 1 limit, 0 overrides, 0 chains, 0 routes\n")
     by_xdg = check_config(HOME=str(home), XDG_CONFIG_HOME=str(said))
     assert by_xdg.stdout.startswith(f"{said}/weir/weir.yaml is good")
     if not Path("/etc/weir/weir.yaml").exists():

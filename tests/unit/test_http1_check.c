@@ -28,6 +28,11 @@ static void test_a_refusal_names_a_capacity_that_is_not_the_count(void **state)
         {"0.5/s", "0.5/s", "0.5 per 1 s, at most 1 at once\""},
         {"bucket 1/5s capacity=9", "bucket+1/5s+capacity%3d9", "1 per 5 s, at most 9 at once\""},
         {"queue 5/s capacity=2", "queue+5/s+capacity%3d2", "5 per 1 s, at most 2 in line\""},
+        {"fixed 7/month", "fixed+7/month", "7 per 1 month\""},
+        {"fixed 7/1year", "fixed+7/1year", "7 per 1 year\""},
+        {"fixed 7/3month", "fixed+7/3month", "7 per 3 months\""},
+        {"fixed 7/11year  block=1s", "fixed+7/11year++block%3d1s", "7 per 11 years\""},
+        {"fixed 7/30min", "fixed+7/30min", "7 per 30 min\""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

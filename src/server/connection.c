@@ -120,6 +120,19 @@ static void log_close(struct worker *worker, const struct connection *connection
         log_number("skipped", skipped));
 }
 
+/* Before its end is seen: whoever sees that may come again at once, or ask for the figures. */
+static void count_close(struct worker *worker, const struct connection *connection,
+                        enum close_reason reason)
+{
+    counter_add(&worker->stats.closed[reason], 1);
+    counter_add(&worker->stats.ended[connection->engine->protocol], 1);
+    if (connection->has_address) {
+        address_table_leave(worker->server->addresses, connection->address);
+    }
+    /* Relaxed: a bound, see state.h. */
+    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
+}
+
 static void close_now(struct worker *worker, struct connection *connection,
                       enum close_reason reason)
 {
@@ -128,19 +141,13 @@ static void close_now(struct worker *worker, struct connection *connection,
         waiting_end(worker, connection);
     }
     connection->engine->close(connection->session);
-    (void)close(connection->fd); // leaves the poller by itself
-    connection->fd = -1;
     list_remove(worker, connection);
     stream_release_input(worker, connection);
     stream_release_output(worker, connection);
     stream_count_held(worker, connection, true);
-    if (connection->has_address) {
-        address_table_leave(worker->server->addresses, connection->address);
-    }
-    counter_add(&worker->stats.closed[reason], 1);
-    counter_add(&worker->stats.ended[connection->engine->protocol], 1);
-    /* Relaxed: a bound, see state.h. */
-    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
+    count_close(worker, connection, reason);
+    (void)close(connection->fd); // leaves the poller by itself
+    connection->fd = -1;
     if (!connection->is_again) {
         free(connection);
     }

@@ -45,13 +45,14 @@ static uint64_t div_ceil(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* How long so many months one after another can be. */
-static uint64_t months_ns(uint64_t months, bool longest)
+/* How long so many windows of months one after another can be. They begin at multiples of their length from the
+ * year 0 on, and the calendar at its own beginning again every CALENDAR_MONTHS: so after as many windows both do. */
+static uint64_t months_ns(uint64_t window_months, uint64_t count, bool longest)
 {
     int64_t days = 0;
-    for (int64_t first = CALENDAR_MONTHS; first < 2 * CALENDAR_MONTHS; first++) {
-        int64_t some =
-            calendar_day_of_month(first + (int64_t)months) - calendar_day_of_month(first);
+    for (uint64_t i = 0; i < CALENDAR_MONTHS; i++) {
+        int64_t some = calendar_day_of_month((int64_t)((i + count) * window_months))
+                       - calendar_day_of_month((int64_t)(i * window_months));
         bool is_better = longest ? some > days : some < days;
         days = days == 0 || is_better ? some : days;
     }
@@ -60,7 +61,8 @@ static uint64_t months_ns(uint64_t months, bool longest)
 
 uint64_t promise_period_ns(const struct weir_limit_config *config)
 {
-    return config->period_months != 0 ? months_ns(config->period_months, true) : config->period_ns;
+    return config->period_months != 0 ? months_ns(config->period_months, 1, true)
+                                      : config->period_ns;
 }
 
 /* How many of a limit's own windows one of `window_ns` meets at most, both its ends included: it begins at
@@ -71,10 +73,10 @@ static uint64_t windows_met(const struct weir_limit_config *config, uint64_t win
         return div_ceil(window_ns, config->period_ns) + 1;
     }
     uint64_t covered = window_ns / config->period_ns; // by their mean length
-    while (months_ns((covered + 1) * config->period_months, false) < window_ns) {
+    while (months_ns(config->period_months, covered + 1, false) < window_ns) {
         covered++;
     }
-    while (covered > 0 && months_ns(covered * config->period_months, false) >= window_ns) {
+    while (covered > 0 && months_ns(config->period_months, covered, false) >= window_ns) {
         covered--;
     }
     return covered + 2;

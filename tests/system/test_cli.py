@@ -452,6 +452,7 @@ def test_bench_shows_its_progress_on_a_terminal(server):
         (["explain"], "say which limit"),
         (["explain", "10/s", "20/s"], "one limit at a time"),
         (["explain", "10/s, window 20/min"], "one limit at a time"),
+        (["explain", "at most 5 in any 1s", "--config", "x.yaml"], "--config is for a limit by its name"),
         (["explain", "10/s", "fixed", "20/h"], "one limit at a time"),
         (["version", "please"], "it takes no words"),
         (["bench", "fast"], "it takes only options"),

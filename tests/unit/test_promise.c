@@ -352,6 +352,8 @@ static void windows_of_the_calendar_promise_by_how_many_are_met(void **state)
     assert_int_equal(promise_left_micro(&config, 31 * day_ns), 0);
     config = parse("fixed 10/2year");
     assert_int_equal(promise_period_ns(&config), 731 * day_ns);
+    config = parse("fixed 10/9month"); // no such window is from May to January
+    assert_int_equal(promise_period_ns(&config), 275 * day_ns);
 }
 
 static void a_window_promises_its_count_without_the_end(void **state)

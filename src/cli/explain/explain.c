@@ -301,6 +301,9 @@ static int run_explain(const struct command *command, int count, char **words)
         return usage_error(command, "a limit has at most %d bytes", WEIR_LIMIT_TEXT_MAX);
     }
     if (plan_is_meant(request.text)) {
+        if (request.config_path != NULL) {
+            return usage_error(command, "--config is for a limit by its name: leave it out");
+        }
         return explain_wanted(command, request.text, request.max_latency_ns, request.json);
     }
     if (has_several(limit_count, limit_words, request.config_path != NULL)) {

@@ -577,12 +577,12 @@ static void test_a_flush_is_made_when_it_is_due(void **state)
 static void hold_all_locks(const char *path)
 {
     struct file_header header = read_header(path);
-    uint32_t dead = 1; // the word that a lock begins with: the thread that holds it; 1 never dies
+    uint32_t dead = 1; // the word that a mutex begins with: the thread that holds it; 1 never dies
     for (uint64_t i = 0; i < header.stamp.stripe_count; i++) {
         size_t offset =
             FILE_HEADER_BYTES
             + header.stamp.stripe_count * header.stamp.stripe_lines * sizeof(struct table_line)
-            + i * sizeof(struct stripe);
+            + i * sizeof(struct stripe) + offsetof(struct stripe, lock.mutex);
         write_at(path, offset, &dead, sizeof dead);
     }
 }

@@ -5,7 +5,8 @@
  * PTHREAD_MUTEX_INITIALIZER as zeroes).
  *
  * One of the second kind is robust: when its holder dies the kernel opens it, and whoever comes next
- * is told that what it protects may be half done. Price: a robust lock costs about 15 ns more.
+ * is told that what it protects may be half done. On the way of a take lock.h has a cheaper one, where nobody
+ * else's process comes in.
  *
  * Who waits for a lock looks from time to time whether it is open. For an unlocking wakes one of those who
  * wait. If that one is killed before it runs, and meanwhile somebody else has come and locked, then neither

@@ -9,7 +9,7 @@
 #define WEIR_STORE_STORE_H
 
 #include "core/bucket_math.h"
-#include "sync/mutex.h"
+#include "sync/lock.h"
 #include "weir/limiter.h"
 
 struct store;
@@ -56,7 +56,7 @@ struct store_ops {
     /* The store's clock. */
     uint64_t (*now_ns)(const struct store *store);
     /* WEIR_OK, or why every decision fails in this process. */
-    enum weir_status (*status)(const struct store *store);
+    enum weir_status (*status)(struct store *store);
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
 
     /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal
@@ -102,28 +102,30 @@ struct store_ops {
 /* Beyond every reading. */
 #define STORE_NOW UINT64_MAX
 
-/* The beginning of the memory in which those wait who share a store. The store opens the lock, as it does
- * its own, while nobody else uses the memory; all else is for the keeper of the lines.
- *   epoch  zero in new memory; for the keeper to tell whether the store has come to another epoch */
+/* The beginning of the memory in which those wait who share a store: for the keeper of the lines.
+ *   epoch  zero in new memory; the last epoch in which the keeper has made it whole */
 struct waiting_room {
-    struct mutex mutex;
+    struct lock lock;
     uint64_t epoch;
 };
 
 /* First member of every store.
+ *   members        in whose name this process locks the waiting room
  *   waiting_room   NULL: this process has the buckets to itself
  *   waiting_bytes  how large it is, the beginning included
- *   waiting_epoch  how often the memory has outlived all who used it, and one. All three change in
- *                  follow_waiting() only
+ *   waiting_epoch  changes when what is in it may be half done; 1 at first
+ *   waiting_since  an earlier epoch is one of which nobody waits any longer. All five change in follow_waiting(),
+ *                  or in a child that has come out of fork()
  *   utc_offset_ns  UTC minus the store's clock, modulo 2^64, for limits that go by the calendar; 0 where a
  *                  reading is UTC itself. Read and written relaxed: it changes only when a clock is set */
 struct store {
     const struct store_ops *ops;
     struct line_keeper *keeper; // NULL: nobody can wait here
     uint64_t utc_offset_ns;
+    const struct membership *members;
     struct waiting_room *waiting_room;
     size_t waiting_bytes;
-    uint64_t waiting_epoch;
+    uint64_t waiting_epoch, waiting_since;
 };
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "core/bucket_math.h"
 #include "steps.h"
+#include "store/table/file_header.h"
 #include "store/table/inside.h"
 #include "store/table/window_log.h"
 #include "world.h"
@@ -140,7 +141,8 @@ static void prepare_death(void)
     table->stripes[0].used_count++;
     pid_t child = fork();
     if (child == 0) {
-        (void)lock_acquire(&table->stripes[0].lock);
+        world_join(table);
+        (void)lock_acquire(&table->stripes[0].lock, &table->members);
         _exit(0);
     }
     (void)waitpid(child, NULL, 0);
@@ -153,7 +155,7 @@ static void prepare_crash(void)
     prepare_full_home();
     must_take(3, 3, T0);
     table->lines[table_home_of(table, hash_of(1))].displaced = 0;
-    table->epoch++;
+    ((struct file_header *)table->mapping.at)->epoch = ++table->epoch;
 }
 
 /* ---- of windows ---- */
@@ -262,7 +264,8 @@ static void prepare_death_in_pool(void)
     }
     pid_t child = fork();
     if (child == 0) {
-        (void)lock_acquire(&table->events.header->lock);
+        world_join(table);
+        (void)lock_acquire(&table->events.header->lock, &table->members);
         table->events.header->free_first = ids[0]; // the last of the list
         _exit(0);
     }
@@ -544,11 +547,16 @@ static void put_back_image(void)
     table->epoch = image_epoch;
 }
 
+static void join(void)
+{
+    world_join(table);
+}
+
 /* Runs to the end once: which steps change the file, how many there are, and what comes out. */
 static void explore(const struct scenario *scenario, bool *changes, struct view *after)
 {
     char *last = malloc(table->mapping.bytes);
-    pid_t child = steps_start(&path, do_scenario, scenario);
+    pid_t child = steps_start(&path, join, do_scenario, scenario);
     if (last == NULL) {
         give_up("no memory");
     }
@@ -575,8 +583,7 @@ static void clear(void)
     memset(table->stripes, 0, table->stripe_count * sizeof *table->stripes);
     memset(table->events.header, 0, (chunk_count + 1) * CHUNK_BYTES);
     table->events.chunk_count = chunk_count;
-    table->epoch = table->events.epoch = 0;
-    table_open_locks(table);
+    table->epoch = table->events.epoch = ((struct file_header *)table->mapping.at)->epoch = 0;
 }
 
 static void run(const struct scenario *scenario, bool is_soak)
@@ -601,7 +608,7 @@ static void run(const struct scenario *scenario, bool is_soak)
             continue;
         }
         put_back_image();
-        pid_t child = steps_start(NULL, do_scenario, scenario);
+        pid_t child = steps_start(NULL, join, do_scenario, scenario);
         steps_run_to(&path, child, at);
         steps_end(child);
         go_on(scenario, at, &before, &after);

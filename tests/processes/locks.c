@@ -1,27 +1,45 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock that is open while somebody sleeps on it, and nobody will ever wake him: what is left when the one that
- * was woken is killed before it runs, and somebody else has had the lock in between. */
+ * A lock that is open while a process sleeps on it, and that nobody will ever wake: what is left when the process
+ * that was woken is killed before it runs, and another one has had the lock in between. */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sharing.h"
-#include "sync/mutex.h"
+#include "sync/lock.h"
 
 enum { BLOCKED_S = 30 };
 
 struct scene {
-    struct mutex mutex, open;
+    struct lock lock;
     volatile bool is_held, is_about_to_wait, is_let_go, has_it;
 };
 
-static pid_t start(void (*does)(struct scene *scene), struct scene *scene)
+static int memory_fd;
+
+static struct membership join(void)
+{
+    struct membership members;
+    bool is_alone;
+    bool done = membership_open(&members, memory_fd, NULL);
+    membership_fork_lock();
+    done = done && membership_begin(&members, &is_alone) && membership_join(&members);
+    membership_fork_unlock();
+    if (!done) {
+        give_up("cannot join");
+    }
+    return members;
+}
+
+static pid_t start(void (*does)(struct scene *scene, const struct membership *members),
+                   struct scene *scene)
 {
     pid_t pid = fork();
     if (pid < 0) {
@@ -29,7 +47,8 @@ static pid_t start(void (*does)(struct scene *scene), struct scene *scene)
     }
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        does(scene);
+        struct membership members = join();
+        does(scene, &members);
         for (;;) {
             (void)pause();
         }
@@ -38,20 +57,20 @@ static pid_t start(void (*does)(struct scene *scene), struct scene *scene)
 }
 
 /* Its word says afterwards what it says of an open lock, and nobody was woken. */
-static void hold_and_let_go(struct scene *scene)
+static void hold_and_let_go(struct scene *scene, const struct membership *members)
 {
-    (void)mutex_lock(&scene->mutex);
+    (void)lock_acquire(&scene->lock, members);
     scene->is_held = true;
     while (!scene->is_let_go) {
         (void)sched_yield();
     }
-    memcpy(&scene->mutex, &scene->open, sizeof scene->mutex);
+    __atomic_store_n(&scene->lock.word, LOCK_OPEN, __ATOMIC_RELEASE);
 }
 
-static void wait_for_it(struct scene *scene)
+static void wait_for_it(struct scene *scene, const struct membership *members)
 {
     scene->is_about_to_wait = true;
-    (void)mutex_lock(&scene->mutex);
+    (void)lock_acquire(&scene->lock, members);
     scene->has_it = true;
 }
 
@@ -73,8 +92,7 @@ static bool sleeps(pid_t pid)
 int main(void)
 {
     struct scene *scene = world_share(sizeof *scene);
-    mutex_init_shared(&scene->mutex);
-    mutex_init_shared(&scene->open);
+    memory_fd = memfd_create("locks", MFD_CLOEXEC);
     (void)alarm(BLOCKED_S);
     pid_t holder = start(hold_and_let_go, scene);
     while (!scene->is_held) {

@@ -186,6 +186,7 @@ static bool can_enter(pid_t *prober)
     uint64_t since_ns = people_now();
     *prober = fork();
     if (*prober == 0) {
+        (void)weir_limiter_status(people.limiter, NULL); // joins
         (void)people_room();
         _exit(0);
     }
@@ -216,6 +217,11 @@ void people_end(struct person *person)
     (void)kill(person->pid, SIGKILL);
     (void)waitpid(person->pid, NULL, 0);
     person->pid = 0;
+}
+
+long people_looks(const struct person *person, uint64_t since_ns)
+{
+    return (long)((person->answered_ns - since_ns) / (50 * MS));
 }
 
 enum weir_verdict people_answer(struct person *person)

@@ -82,6 +82,9 @@ void people_stop(struct person *person);
 /* Kills it. */
 void people_end(struct person *person);
 
+/* How often one that waited this long may have slept behind another process: its attendant looks every 50 ms. */
+long people_looks(const struct person *person, uint64_t since_ns);
+
 /* Waits until it ends by itself, and says what it was answered. */
 enum weir_verdict people_answer(struct person *person);
 

@@ -61,7 +61,8 @@ static void write_code(pid_t child, uint64_t pc, long code)
 
 /* ---- the path ---- */
 
-pid_t steps_start(struct path *path, void (*does)(const void *context), const void *context)
+pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const void *context),
+                  const void *context)
 {
     if (is_done == NULL) {
         is_done = world_share(sizeof *is_done);
@@ -72,6 +73,7 @@ pid_t steps_start(struct path *path, void (*does)(const void *context), const vo
         give_up("no process");
     }
     if (child == 0) {
+        begins();
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
             _exit(77);
         }

@@ -3,10 +3,10 @@
  * A child that is led through something, one instruction after another (ptrace), and killed behind one of them.
  *
  *     struct path path = {0};
- *     pid_t child = steps_start(&path, something, context);
+ *     pid_t child = steps_start(&path, before, something, context);
  *     while (steps_next(&path, child)) { ... }        // the whole path, once
  *     steps_end(child);
- *     child = steps_start(NULL, something, context);  // and then, as often as is wanted,
+ *     child = steps_start(NULL, before, something, context);  // and then, as often as is wanted,
  *     steps_run_to(&path, child, at);                 // to where it stood after that step
  *     steps_end(child);
  *
@@ -30,7 +30,8 @@ struct path {
 
 /* A child that stands before it does that. `path` may be NULL. Ends the test as skipped where ptrace is
  * forbidden. */
-pid_t steps_start(struct path *path, void (*does)(const void *context), const void *context);
+pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const void *context),
+                  const void *context);
 
 /* One instruction. False when the child has come through. */
 bool steps_next(struct path *path, pid_t child);

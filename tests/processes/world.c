@@ -11,6 +11,7 @@
 
 #include "core/bucket_math.h"
 #include "store/table/file.h"
+#include "store/table/home.h"
 
 void give_up(const char *format, ...)
 {
@@ -45,6 +46,13 @@ struct table *world_open(uint64_t bytes)
     return (struct table *)store;
 }
 
+void world_join(struct table *table)
+{
+    if (!table_join_again(table)) {
+        give_up("cannot join");
+    }
+}
+
 void *world_share(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -76,7 +84,7 @@ void world_lock_all(struct table *table)
 {
     for (uint64_t i = 0; i < table->stripe_count; i++) {
         struct stripe *stripe = &table->stripes[i];
-        if (lock_acquire(&stripe->lock)) {
+        if (lock_acquire(&stripe->lock, &table->members)) {
             table_repair(table, stripe);
         }
         lock_release(&stripe->lock);

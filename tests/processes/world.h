@@ -13,6 +13,9 @@
 /* Opens a new file for a clock of the caller's, and removes its name. */
 struct table *world_open(uint64_t bytes);
 
+/* In a child that uses the table by itself: joins as a member of its own, as the store does. */
+void world_join(struct table *table);
+
 struct weir_rule world_rule(const char *limit);
 
 uint64_t world_random(uint64_t *state);

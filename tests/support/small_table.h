@@ -66,7 +66,8 @@ static inline struct small *open_small_pool(uint64_t line_count, uint64_t chunk_
                                             const char *limit)
 {
     struct small *small = open_stripes(2, line_count, limit);
-    event_pool_place(&small->table.events, small->events, (chunk_count + 1) * CHUNK_BYTES);
+    event_pool_place(&small->table.events, small->events, (chunk_count + 1) * CHUNK_BYTES,
+                     &small->table.members);
     return small;
 }
 

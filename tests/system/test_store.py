@@ -206,7 +206,7 @@ def test_status_counts_and_reset_empties_while_a_server_goes_on(tmp_path):
             assert server.command("WEIR.TAKE", f"k{number}", "7/d", "COST", "2.5")[0] == 0
         assert server.command("WEIR.TAKE", "brief", "1000000/s")[0] == 0
         before = status(url)
-        assert before["made"].startswith("20") and before["format"] == 5
+        assert before["made"].startswith("20") and before["format"] == 6
         assert (before["bytes"], before["live"], before["used"]) == (1 << 20, 300, 301)
         assert (before["reused"], before["full"]) == (0, 0)
         said = weir("store", "status", "--store", url).stdout

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * sync/lock.h among threads. What it is among processes is mutex.h's: processes.locks and the killed ones. */
+ * sync/lock.h, among threads and among members. Members of their own processes, that are killed, are in
+ * tests/processes/. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,7 +22,10 @@ struct scene {
     uint64_t count;
 };
 
-static uint32_t word_of(const struct scene *scene)
+/* Of memory that one process has to itself. */
+static const struct membership alone = {.id = MEMBERSHIP_ONLY, .fd = -1};
+
+static uint64_t word_of(const struct scene *scene)
 {
     return __atomic_load_n(&scene->lock.word, __ATOMIC_RELAXED);
 }
@@ -30,7 +35,7 @@ static void *take_turns(void *argument)
 {
     struct scene *scene = argument;
     for (int i = 0; i < TURNS; i++) {
-        (void)lock_acquire(&scene->lock);
+        (void)lock_acquire(&scene->lock, &alone);
         uint64_t before = scene->count;
         if (i % 64 == 0) {
             (void)sched_yield(); // so that others come and have to sleep
@@ -45,8 +50,8 @@ static void test_zeroes_are_an_open_lock(void **state)
 {
     (void)state;
     struct scene scene = {0};
-    assert_false(lock_acquire(&scene.lock)); // nobody died with it
-    assert_int_equal(word_of(&scene), LOCK_HELD);
+    assert_false(lock_acquire(&scene.lock, &alone)); // nobody died with it
+    assert_int_equal(word_of(&scene), MEMBERSHIP_ONLY);
     lock_release(&scene.lock);
     assert_int_equal(word_of(&scene), LOCK_OPEN);
 }
@@ -69,7 +74,7 @@ static void test_one_is_in_at_a_time(void **state)
 static void *take_one_turn(void *argument)
 {
     struct scene *scene = argument;
-    (void)lock_acquire(&scene->lock);
+    (void)lock_acquire(&scene->lock, &alone);
     scene->count++;
     lock_release(&scene->lock);
     return NULL;
@@ -81,11 +86,11 @@ static void test_all_who_sleep_are_woken_in_turn(void **state)
     (void)state;
     struct scene scene = {0};
     pthread_t threads[THREADS];
-    (void)lock_acquire(&scene.lock);
+    (void)lock_acquire(&scene.lock, &alone);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, take_one_turn, &scene), 0);
     }
-    while (word_of(&scene) != LOCK_AWAITED) {
+    while ((word_of(&scene) & LOCK_AWAITED) == 0) {
         (void)sched_yield();
     }
     lock_release(&scene.lock);
@@ -95,38 +100,102 @@ static void test_all_who_sleep_are_woken_in_turn(void **state)
     assert_int_equal(scene.count, THREADS);
 }
 
-static void test_the_shared_kind_is_a_robust_mutex(void **state)
+/* ---- among members ---- */
+
+/* One more opening of a memory file. */
+static void join(struct membership *members, int fd)
+{
+    bool is_alone;
+    assert_true(membership_open(members, fd, NULL));
+    membership_fork_lock();
+    assert_true(membership_begin(members, &is_alone));
+    assert_true(membership_join(members));
+    membership_fork_unlock();
+}
+
+static void die(struct membership *members)
+{
+    bool is_alone;
+    membership_fork_lock();
+    assert_true(membership_end(members, &is_alone));
+    membership_close(members);
+    membership_fork_unlock();
+}
+
+static void test_the_heir_of_a_dead_member_is_told_once(void **state)
 {
     (void)state;
     struct scene scene = {0};
-    lock_init_shared(&scene.lock);
-    assert_false(lock_acquire(&scene.lock));
-    assert_int_equal(pthread_mutex_trylock(&scene.lock.mutex.mutex), EBUSY);
+    struct membership dead, heir;
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    join(&dead, fd);
+    join(&heir, fd);
+    assert_false(lock_acquire(&scene.lock, &dead));
+    die(&dead);
+    assert_true(lock_acquire(&scene.lock, &heir));
     lock_release(&scene.lock);
-    assert_false(lock_acquire(&scene.lock));
+    assert_false(lock_acquire(&scene.lock, &heir));
     lock_release(&scene.lock);
+    die(&heir);
+    (void)close(fd);
 }
 
-/* A thread may die with it as a process may. */
-static void *die_with_it(void *argument)
+struct guest {
+    struct scene scene;
+    struct membership members;
+    bool is_heir;
+};
+
+static void *come_in(void *argument)
 {
-    struct scene *scene = argument;
-    (void)lock_acquire(&scene->lock);
+    struct guest *guest = argument;
+    guest->is_heir = lock_acquire(&guest->scene.lock, &guest->members);
+    lock_release(&guest->scene.lock);
     return NULL;
 }
 
-static void test_the_heir_of_a_shared_one_is_told(void **state)
+static void test_a_member_that_is_alive_keeps_its_lock(void **state)
 {
     (void)state;
-    struct scene scene = {0};
+    struct guest guest = {.is_heir = true};
+    struct membership holder;
     pthread_t thread;
-    lock_init_shared(&scene.lock);
-    assert_int_equal(pthread_create(&thread, NULL, die_with_it, &scene), 0);
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    join(&holder, fd);
+    join(&guest.members, fd);
+    assert_false(lock_acquire(&guest.scene.lock, &holder));
+    assert_int_equal(pthread_create(&thread, NULL, come_in, &guest), 0);
+    while ((word_of(&guest.scene) & LOCK_AWAITED) == 0) {
+        (void)sched_yield();
+    }
+    for (int i = 0; i < TURNS; i++) { // it asks in vain
+        assert_int_equal(word_of(&guest.scene), holder.id | LOCK_AWAITED);
+        (void)sched_yield();
+    }
+    lock_release(&guest.scene.lock);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(lock_acquire(&scene.lock));
-    lock_release(&scene.lock);
-    assert_false(lock_acquire(&scene.lock));
-    lock_release(&scene.lock);
+    assert_false(guest.is_heir);
+    die(&holder);
+    die(&guest.members);
+    (void)close(fd);
+}
+
+static void test_a_word_that_is_no_members_has_an_heir(void **state)
+{
+    (void)state;
+    static const uint64_t WORDS[] = {2, MEMBERSHIP_ID_MIN - 2, MEMBERSHIP_ID_MAX + 2,
+                                     UINT64_MAX - 1};
+    struct membership heir;
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    join(&heir, fd);
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
+        struct scene scene = {.lock = {WORDS[i]}};
+        assert_true(lock_acquire(&scene.lock, &heir));
+        lock_release(&scene.lock);
+        assert_int_equal(word_of(&scene), LOCK_OPEN);
+    }
+    die(&heir);
+    (void)close(fd);
 }
 
 int main(void)
@@ -135,8 +204,9 @@ int main(void)
         cmocka_unit_test(test_zeroes_are_an_open_lock),
         cmocka_unit_test(test_one_is_in_at_a_time),
         cmocka_unit_test(test_all_who_sleep_are_woken_in_turn),
-        cmocka_unit_test(test_the_shared_kind_is_a_robust_mutex),
-        cmocka_unit_test(test_the_heir_of_a_shared_one_is_told),
+        cmocka_unit_test(test_the_heir_of_a_dead_member_is_told_once),
+        cmocka_unit_test(test_a_member_that_is_alive_keeps_its_lock),
+        cmocka_unit_test(test_a_word_that_is_no_members_has_an_heir),
     };
     (void)alarm(HANGS_S); // that somebody sleeps for ever
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The attendant: one thread of each process of which somebody waits. It holds the lock that says that the
- * process is alive, and sleeps until one of its tickets is called, or until a process dies whose tickets
- * stand before ours. It begins with the first who waits, and ends with the limiter.
+ * The attendant: one thread of each process of which somebody waits. It sleeps until one of its tickets is called.
+ * While tickets of another process stand directly before ours it also wakes every LOOK_NS, and asks the kernel
+ * whether that process is alive. It begins with the first who waits, and ends with the limiter.
  *
  * It never takes a turn by the clock: whoever waits keeps his own time (waiter_ops.schedule). */
 #include <assert.h>
@@ -10,9 +10,10 @@
 #include <signal.h>
 
 #include "limiter/shared_lines/shared_room.h"
+#include "platform/futex.h"
 
-/* How often it looks where the kernel cannot tell it everything: Linux before 5.16, a C library that keeps
- * its locks to itself, or more processes before ours than it can listen to. */
+/* How often it looks, so that a death is noticed within a tenth of a second. Asking costs about a microsecond for each
+ * process before ours, and nobody asks while none is. */
 #define LOOK_NS UINT64_C(50000000)
 
 static uint64_t attendant_now_ns(const struct shared_lines *shared)
@@ -42,8 +43,6 @@ static void give_up_standing(struct shared_lines *shared)
     if (place != 0) {
         room_free_standing(shared, place);
     }
-    mutex_unlock(shared->alive);
-    shared->alive = NULL;
     room_leave(shared, now_ns);
 }
 
@@ -59,36 +58,30 @@ static void bury_those_before(struct shared_lines *shared, uint64_t now_ns)
     }
 }
 
-/* What of a process before ours tells when it is dead. *count: what is listened to. False: it is dead. */
-static bool listen(struct standing *before, struct futex_wait waits[FUTEX_WAITS_MAX], size_t *count)
-{
-    bool is_heard = !before->is_expected && futex_watch(&before->alive.mutex, &waits[*count]);
-    *count += is_heard;
-    return is_heard || before->is_expected || !futex_can_watch();
-}
+/* What to sleep on: until `*word` is no longer `value`, or it is time to look. */
+struct sleep {
+    uint32_t *word;
+    uint32_t value;
+    uint64_t timeout_ns;
+};
 
-/* Looks after everything, and says what to sleep on afterwards. False: somebody has died meanwhile. */
-static bool look_around(struct shared_lines *shared, struct futex_wait waits[FUTEX_WAITS_MAX],
-                        size_t *count)
+/* Looks after everything, and says what to sleep on afterwards. False: the process has no standing where its room
+ * is now. */
+static bool look_around(struct shared_lines *shared, struct sleep *sleep)
 {
-    bool is_done = true;
     uint64_t now_ns = room_enter(shared, attendant_now_ns(shared));
-    if (shared->standing == 0) { // there is none for it where its room is now
-        room_leave(shared, now_ns);
-        return false;
-    }
-    struct standing *standing = standing_at(shared, shared->standing);
-    bury_those_before(shared, now_ns);
-    room_look_after_calls(shared, now_ns);
-    shared->has_new_watch = false; // we are about to listen to it
-    waits[0] =
-        (struct futex_wait){&standing->calls, __atomic_load_n(&standing->calls, __ATOMIC_RELAXED)};
-    *count = 1;
-    for (uint32_t i = 0; i < shared->watch_count && *count < FUTEX_WAITS_MAX; i++) {
-        is_done &= listen(standing_at(shared, shared->watches[i].standing), waits, count);
+    bool stands = shared->standing != 0;
+    if (stands) {
+        struct standing *standing = standing_at(shared, shared->standing);
+        bury_those_before(shared, now_ns);
+        room_look_after_calls(shared, now_ns);
+        shared->has_new_watch = false; // we are about to look after it
+        sleep->word = &standing->calls;
+        sleep->value = __atomic_load_n(&standing->calls, __ATOMIC_RELAXED); // under the lock
+        sleep->timeout_ns = shared->watch_count != 0 ? LOOK_NS : FUTEX_FOR_EVER;
     }
     room_leave(shared, now_ns);
-    return is_done;
+    return stands;
 }
 
 static void *attend(void *context)
@@ -101,17 +94,12 @@ static void *attend(void *context)
     attendant->has_begun = true;
     (void)pthread_cond_broadcast(&attendant->changed);
     while (stands && shared->standing != 0 && !attendant->is_ending) {
-        struct futex_wait waits[FUTEX_WAITS_MAX];
-        size_t count;
-        if (!look_around(shared, waits, &count)) {
-            continue;
+        struct sleep sleep;
+        if (look_around(shared, &sleep)) {
+            lines_unlock(shared->lines);
+            futex_wait(sleep.word, sleep.value, sleep.timeout_ns);
+            lines_lock(shared->lines);
         }
-        bool hears_all = count == shared->watch_count + 1 && !attendant->cannot_wait;
-        lines_unlock(shared->lines);
-        bool could = futex_wait_any(waits, attendant->cannot_wait ? 1 : count,
-                                    hears_all ? UINT64_MAX : LOOK_NS);
-        lines_lock(shared->lines);
-        attendant->cannot_wait |= !could;
     }
     if (stands) {
         give_up_standing(shared);

@@ -264,7 +264,6 @@ void shared_begin_here(struct shared_lines *shared)
         memset(shared->own, 0, shared->place_count * sizeof shared->own[0]);
         memset(&shared->attendant, 0, sizeof shared->attendant);
         shared->standing = shared->watch_count = 0;
-        shared->alive = NULL;
         shared->has_new_watch = false;
         __atomic_store_n(&shared->pid, here, __ATOMIC_RELEASE);
     }

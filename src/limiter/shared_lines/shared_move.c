@@ -6,10 +6,10 @@
  * were.
  *
  *   the mover              copies the tickets; lists, sums and calls are made anew from them, as after a death
- *                          (shared_repair.c). The standings in the new room are *expected*: nobody can hold the
- *                          lock of another process's standing for it. Then it wakes all attendants
+ *                          (shared_repair.c). The standings in the new room are *expected*: which member of the
+ *                          new file a process will be only that process knows. Then it wakes all attendants
  *   an attendant           locks the old room, finds that it is not the one any longer, and goes to the new one,
- *                          where it takes the lock of its standing, and lets go of that in the old room
+ *                          where it says which member it is
  *   any other thread       waits for its attendant; so a process comes as a whole
  *   one that comes late    finds that its standing was given up, ARRIVAL_NS after the move: for it might have
  *                          been dead. Its places are free, and what a queue had charged was given back. It takes
@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "limiter/shared_lines/shared_room.h"
+#include "platform/futex.h"
 
 /* ---- the mover ---- */
 
@@ -250,7 +251,7 @@ static void strand(struct shared_lines *shared, const struct ticket *tickets)
 static void wait_for_attendant(struct shared_lines *shared)
 {
     wake(standing_at(shared, shared->standing));
-    mutex_unlock(&shared->room->start.mutex);
+    lock_release(&shared->room->start.lock);
     (void)pthread_cond_wait(&shared->attendant.changed, lines_mutex(shared->lines));
 }
 
@@ -263,13 +264,13 @@ bool room_follow(struct shared_lines *shared, bool *is_heir)
         if (shared->standing != 0 && !is_attendant(shared)) {
             wait_for_attendant(shared);
         } else {
-            mutex_unlock(&shared->room->start.mutex);
+            lock_release(&shared->room->start.lock);
             is_reached = store->ops->follow_waiting(store);
             bool is_laid = room_lay(shared, store);
             assert(is_laid); // as the first one was
             (void)is_laid;
         }
-        *is_heir = mutex_lock(&shared->room->start.mutex);
+        *is_heir = lock_acquire(&shared->room->start.lock, room_members(shared));
     }
     if (!is_reached) {
         strand(shared, before);

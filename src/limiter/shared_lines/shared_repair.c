@@ -24,6 +24,12 @@
 
 #include "limiter/shared_lines/shared_room.h"
 
+static void note_whole(struct shared_lines *shared)
+{
+    __atomic_store_n(&shared->room->start.epoch, shared->lines->store->waiting_epoch,
+                     __ATOMIC_RELEASE);
+}
+
 void room_begin(struct shared_lines *shared)
 {
     struct room *room = shared->room;
@@ -34,11 +40,10 @@ void room_begin(struct shared_lines *shared)
         }
         room_set_state(ticket, TICKET_FREE);
         standing_at(shared, place)->is_used = false;
-        mutex_init_shared(&standing_at(shared, place)->alive);
     }
     room_clear(shared);
     room->turns = room->latest_now_ns = 0;
-    __atomic_store_n(&room->start.epoch, shared->lines->store->waiting_epoch, __ATOMIC_RELEASE);
+    note_whole(shared);
 }
 
 static void put_in_line(struct shared_lines *shared, uint32_t place)
@@ -83,4 +88,5 @@ void room_repair(struct shared_lines *shared, uint64_t now_ns)
             shared_settle(shared, ticket_at(shared, place)->line, now_ns);
         }
     }
+    note_whole(shared);
 }

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "platform/futex.h"
+
 /* ---- where everything is ---- */
 
 bool room_lay(struct shared_lines *shared, const struct store *store)
@@ -59,13 +61,14 @@ uint64_t room_enter(struct shared_lines *shared, uint64_t now_ns)
 {
     struct store *store = shared->lines->store;
     const struct ticket *tickets = shared->tickets;
-    bool is_heir = mutex_lock(&shared->room->start.mutex);
+    bool is_heir = lock_acquire(&shared->room->start.lock, room_members(shared));
     bool has_moved = store->ops->waits_elsewhere(store);
     if (has_moved && !room_follow(shared, &is_heir)) {
         return now_ns != STORE_NOW ? now_ns : shared->room->latest_now_ns;
     }
     struct room *room = shared->room;
-    bool is_new = room->start.epoch != store->waiting_epoch;
+    bool is_new = room->start.epoch < store->waiting_since;
+    bool is_whole = !is_heir && room->start.epoch == store->waiting_epoch;
     if (is_new) {
         room_begin(shared);
     }
@@ -73,7 +76,7 @@ uint64_t room_enter(struct shared_lines *shared, uint64_t now_ns)
     if (now_ns > room->latest_now_ns) {
         room->latest_now_ns = now_ns;
     }
-    if (is_heir && !is_new) {
+    if (!is_whole && !is_new) {
         room_repair(shared, now_ns);
     }
     if (has_moved) {
@@ -106,7 +109,7 @@ void room_leave(struct shared_lines *shared, uint64_t now_ns)
         shared->has_new_watch = false;
         attendant_call(shared);
     }
-    mutex_unlock(&shared->room->start.mutex);
+    lock_release(&shared->room->start.lock);
 }
 
 /* ---- places ---- */
@@ -182,15 +185,9 @@ void room_free_standing(struct shared_lines *shared, uint32_t place)
 void room_hold(struct shared_lines *shared, uint32_t place)
 {
     struct standing *standing = standing_at(shared, place);
-    bool is_ours = mutex_try_lock(&standing->alive);
-    assert(is_ours); // nobody holds it who is alive
-    (void)is_ours;
+    standing->member = room_members(shared)->id;
     standing->is_used = true;
     standing->is_expected = false;
-    if (shared->alive != NULL) {
-        mutex_unlock(shared->alive); // in the room before
-    }
-    shared->alive = &standing->alive;
     shared->standing = place;
     shared->token = standing->token;
 }
@@ -255,15 +252,11 @@ void room_call(struct shared_lines *shared, uint32_t place)
 
 bool room_is_alive(struct shared_lines *shared, uint32_t place)
 {
-    struct standing *standing = standing_at(shared, place);
+    const struct standing *standing = standing_at(shared, place);
     if (standing->is_used && standing->is_expected) {
         return shared->room->latest_now_ns < shared->room->expected_until_ns;
     }
-    if (!standing->is_used || !mutex_try_lock(&standing->alive)) {
-        return standing->is_used;
-    }
-    mutex_unlock(&standing->alive);
-    return false;
+    return standing->is_used && membership_is_alive(room_members(shared), standing->member);
 }
 
 void room_bury(struct shared_lines *shared, uint32_t standing, uint64_t now_ns)

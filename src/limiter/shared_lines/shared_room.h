@@ -7,10 +7,10 @@
  *   shared_run.c        what stands in several lines for one take, and what it is asked and charged
  *   shared_together.c   when it is the turn of such a take, and how it ends
  *   shared_line.c       one line: who stands in it, whose turn it is, who is passed over
- *   shared_watch.c      whose death a process hears of
+ *   shared_watch.c      whose death a process looks for
  *   shared_room.c       the memory they stand in: places, calls, who is alive
  *   shared_repair.c     what is left to do when somebody died in the middle of a change
- *   shared_attendant.c  the thread of each process that listens for calls and for deaths
+ *   shared_attendant.c  the thread of each process that listens for calls and looks for deaths
  *   shared_move.c       all of it, to another room, when their file gets another size
  *
  * The room lies behind the buckets, in the same file or memory:
@@ -19,9 +19,9 @@
  *     | start | tickets | standings | lines | bins |    places from 1 on; 0 is nobody
  *     +-------+---------+-----------+-------+------+
  *
- * A **ticket** is one waiter's place. A **standing** is a process that waits: its attendant holds a robust
- * mutex in it for as long as it lives, and the kernel tells everybody when it does not. All of the room is
- * under the one lock at its start, also robust.
+ * A **ticket** is one waiter's place. A **standing** is a process that waits: it names the member of the file that
+ * the process is, so that others can ask the kernel whether it is alive (platform/membership.h). All of the room is
+ * under the one lock at its start.
  *
  * What counts is in the tickets: `state`, and what was written before it. Lists, sums and counts follow from
  * them, and the heir of a dead holder of the lock makes them anew (shared_repair.c). So a change is a few
@@ -36,11 +36,9 @@
 #include <sys/types.h>
 
 #include "limiter/lines/line.h"
-#include "platform/futex.h"
 
 enum {
     ROOM_PLACES_MAX = 16384,
-    ROOM_WATCHES_MAX = FUTEX_WAITS_MAX - 1, // standings that one process listens to at once
 };
 
 /* How late a head may be before it is passed over; or an interval of its limit, if that is longer. */
@@ -82,11 +80,12 @@ struct ticket {
     bool is_called;
 } __attribute__((aligned(64)));
 
-/*   calls        changes with each call: what the attendant sleeps on
- *   is_expected  its process has not come to this room yet: nobody holds `alive`
+/*   member       of the file: which process this is
+ *   calls        changes with each call: what the attendant sleeps on
+ *   is_expected  its process has not come to this room yet: `member` is not known
  *   token        of one that is used: none of the last 2^32 had it, in this room or those before it */
 struct standing {
-    struct mutex alive; // 48 bytes on aarch64
+    uint64_t member;
     uint32_t calls;
     uint32_t first_called;
     union {
@@ -146,7 +145,6 @@ struct attendant {
     pthread_t thread;
     pthread_cond_t changed;
     bool is_started, has_begun, is_running, is_ending;
-    bool cannot_wait; // for several words at once: it has to look from time to time
 };
 
 /* How a process sees the room. Below the line it is under the lock of the lines, which each process has for
@@ -168,10 +166,8 @@ struct shared_lines {
     struct own_ticket *own; // by ticket
     struct watch *watches;
     uint32_t watch_count;
-    uint32_t standing; // 0: nobody of this process has waited yet
-    uint32_t token;    // of the standing
-    struct mutex
-        *alive; // that the attendant holds: of the standing, or still of that in the room before
+    uint32_t standing;  // 0: nobody of this process has waited yet
+    uint32_t token;     // of the standing
     bool has_new_watch; // the attendant has to know
     struct attendant attendant;
 };
@@ -192,6 +188,12 @@ static inline struct shared_line *shared_line_at(const struct shared_lines *shar
 {
     assert(place > 0 && place <= shared->place_count);
     return &shared->shared_lines[place - 1];
+}
+
+/* In whose name this process locks the room that it is in. */
+static inline const struct membership *room_members(const struct shared_lines *shared)
+{
+    return shared->lines->store->members;
 }
 
 static inline bool is_own(const struct shared_lines *shared, const struct ticket *ticket)
@@ -241,8 +243,8 @@ void room_set_state(struct ticket *ticket, enum ticket_state state);
 /* Has the process of this ticket look at it. */
 void room_call(struct shared_lines *shared, uint32_t ticket);
 
-/* For the attendant: this process stands at a free place from now on, where this thread holds the lock; false if
- * there is none, not even of the dead. Or at one that is its own already. */
+/* For the attendant: this process stands at a free place from now on; false if there is none, not even of the
+ * dead. Or at one that is its own already. */
 bool room_stand(struct shared_lines *shared, uint64_t now_ns);
 void room_hold(struct shared_lines *shared, uint32_t place);
 
@@ -262,7 +264,7 @@ bool room_valid(const struct shared_lines *shared);
 /* The memory is new, or has outlived all who used it: nobody waits. */
 void room_begin(struct shared_lines *shared);
 
-/* Somebody died under the lock. */
+/* Somebody died under the lock, or the memory is of another epoch. */
 void room_repair(struct shared_lines *shared, uint64_t now_ns);
 
 /* ---- shared_move.c ---- */
@@ -336,8 +338,8 @@ void shared_unmark(struct shared_lines *shared, uint64_t id, uint64_t now_ns);
 
 /* ---- shared_watch.c ---- */
 
-/* Sees to it that we hear of the death of whoever stands directly before this ticket of ours. The dead before
- * it are out of its way afterwards. */
+/* Sees to it that the attendant looks whether the process is alive that stands directly before this ticket of ours.
+ * The dead before it are out of its way afterwards. */
 void shared_renew_watch(struct shared_lines *shared, uint32_t ticket, uint64_t now_ns);
 void shared_unwatch(struct shared_lines *shared, uint32_t ticket);
 

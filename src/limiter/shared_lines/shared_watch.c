@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose death each process hears of: that of everybody directly before one of its own. */
+ * Whose death each process looks for: that of every process directly before one of its own tickets. */
 #include "limiter/shared_lines/shared_room.h"
 
 void shared_unwatch(struct shared_lines *shared, uint32_t place)

@@ -9,16 +9,12 @@
 
 #include "sync/atomic.h"
 
-void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes)
+void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes,
+                      const struct membership *members)
 {
-    *pool = (struct event_pool){.header = memory};
+    *pool = (struct event_pool){.members = members, .header = memory};
     pool->chunks = (struct chunk *)memory + 1;
     pool->chunk_count = bytes / CHUNK_BYTES - 1;
-}
-
-void event_pool_open_lock(struct event_pool *pool)
-{
-    lock_init_shared(&pool->header->lock);
 }
 
 static void put_in_list(struct pool_header *header, struct chunk *chunk, uint64_t id)
@@ -48,7 +44,7 @@ static void repair(struct event_pool *pool)
 
 static void lock(struct event_pool *pool)
 {
-    bool is_heir = lock_acquire(&pool->header->lock);
+    bool is_heir = lock_acquire(&pool->header->lock, pool->members);
     if (__builtin_expect(is_heir || pool->header->epoch != pool->epoch, 0)) {
         repair(pool);
     }

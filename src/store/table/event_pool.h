@@ -50,7 +50,7 @@ struct chunk {
 
 _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "as the format says");
 
-/* All zeroes is an empty pool, but for the lock in memory that processes share.
+/* All zeroes is an empty pool.
  *   fresh_count  how many chunks have ever been taken: those behind them are untouched memory
  *   free_first   the first of the list of those that were given back
  *   sweep_at     the chunk before the one that the sweep looks at next
@@ -72,8 +72,10 @@ struct pool_header {
 
 _Static_assert(sizeof(struct pool_header) <= CHUNK_BYTES, "the header has a chunk's room");
 
-/* How one process sees the pool. All zeroes has no chunks. */
+/* How one process sees the pool. All zeroes has no chunks.
+ *   members  in whose name it locks */
 struct event_pool {
+    const struct membership *members;
     struct pool_header *header;
     struct chunk *chunks;
     uint64_t chunk_count;
@@ -81,10 +83,8 @@ struct event_pool {
 };
 
 /* Lays a pool over memory that is zeroed or holds one. */
-void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes);
-
-/* Makes its lock an open one for several processes. Nobody else may use it. */
-void event_pool_open_lock(struct event_pool *pool);
+void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes,
+                      const struct membership *members);
 
 static inline struct chunk *event_pool_chunk(const struct event_pool *pool, uint64_t id)
 {

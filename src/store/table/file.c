@@ -7,17 +7,15 @@
  * either, and of two who make one at once the second finds the first one's. Who is killed meanwhile leaves
  * the other name behind, which nobody looks at.
  *
- * Opening one takes no lock, unless the kernel is another than the one under which it was used last
- * (`home`), or the file is a copy: then whoever comes first holds flock() while it makes the locks new (the
- * old ones may be held by the dead) and lets time go on. The stripes are looked through one by one, by
- * whoever locks them next: `epoch`. Killed in the middle of this, it is done again from the start.
+ * Opening one checks all that its header says: every size and every region follows from two numbers, so a header
+ * that leads anywhere else is refused. Then the process joins those that have it open (home.c).
  *
  * A file whose buckets have moved to a larger one (resize.c) leads there, until it has lost its name to
  * it.
  *
- * Caveats. Who may write the file is trusted by all who open it: what is in it can crash them, and worse
- * (the C library follows pointers in robust locks). Whoever cuts it short while it is open gets everyone
- * else a SIGBUS. It must not be shared between hosts. */
+ * Caveats. A user that may write the file is trusted by all that open it: there are no pointers in it, but what is
+ * in it can stop them, by an assertion or for ever. A process that cuts it short while it is open gets everyone else
+ * a SIGBUS. It must not be shared between hosts. */
 #include "store/table/file.h"
 
 #include <errno.h>
@@ -27,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -36,11 +33,13 @@
 #include "core/fail.h"
 #include "platform/boot.h"
 #include "store/table/file_opening.h"
+#include "store/table/home.h"
 #include "store/table/siphash.h"
 
 enum {
-    FILE_TRIES = 16, // it may vanish and come back while we look
-    PATH_SHOWN = 200 // of a path, in a message
+    FILE_TRIES = 16,  // it may vanish and come back while we look
+    PATH_SHOWN = 200, // of a path, in a message
+    GROUPS_SHOWN = 1024
 };
 
 /* Of file systems that linux/magic.h does not know everywhere. */
@@ -129,7 +128,6 @@ static void stamp_file(struct file_stamp *stamp, const struct file_config *confi
     };
     memcpy(stamp->magic, FILE_MAGIC, sizeof stamp->magic);
     lay_regions(stamp->regions, config);
-    mutex_init_shared(&stamp->mutex);
     stamp->sum = sum_of(stamp);
 }
 
@@ -150,12 +148,27 @@ refuse(const struct opening *opening, bool set_aside, const char *format, ...)
     return fail(opening->error, WEIR_E_FILE, 0, "%.*s %s", PATH_SHOWN, path, why);
 }
 
+/* Whether every size and region is what follows from the two sizes that a new file is made of. */
+static bool is_laid_out(const struct file_stamp *stamp)
+{
+    const struct file_config config = {.bytes = stamp->table_bytes,
+                                       .events_bytes = stamp->regions[FILE_REGION_EVENTS].bytes};
+    struct file_region regions[FILE_REGION_COUNT];
+    if (config.bytes < WEIR_MEMORY_BYTES_MIN || config.bytes > WEIR_MEMORY_BYTES_MAX
+        || config.events_bytes < WEIR_EVENTS_BYTES_MIN
+        || config.events_bytes > WEIR_EVENTS_BYTES_MAX) {
+        return false;
+    }
+    struct table_shape shape = shape_of_new(config.bytes);
+    lay_regions(regions, &config);
+    return stamp->stripe_count == shape.stripe_count && stamp->stripe_lines == shape.stripe_lines
+           && stamp->file_bytes == file_bytes_of_new(&config)
+           && memcmp(stamp->regions, regions, sizeof regions) == 0;
+}
+
 /* Whether this is a file of weir, and of this one. Its numbers may be trusted afterwards. */
 static enum weir_status check_stamp(const struct opening *opening, const struct file_stamp *stamp)
 {
-    struct mutex mutex;
-    memset(&mutex, 0, sizeof mutex);
-    mutex_init_shared(&mutex);
     if (memcmp(stamp->magic, FILE_MAGIC, sizeof stamp->magic) != 0) {
         return refuse(opening, false, "is not a file of weir: choose another path");
     }
@@ -169,12 +182,14 @@ static enum weir_status check_stamp(const struct opening *opening, const struct 
     }
     if (stamp->line_bytes != sizeof(struct table_line)
         || stamp->stripe_bytes != sizeof(struct stripe)
-        || stamp->chunk_bytes != sizeof(struct chunk)
-        || memcmp(&stamp->mutex, &mutex, sizeof mutex) != 0) {
-        return refuse(opening, true, "was made by a weir for another processor or C library");
+        || stamp->chunk_bytes != sizeof(struct chunk)) {
+        return refuse(opening, true, "was made by a weir for another processor");
     }
     if (stamp->sum != sum_of(stamp)) {
         return refuse(opening, true, "is damaged: its header does not add up");
+    }
+    if (!is_laid_out(stamp)) {
+        return refuse(opening, true, "is damaged: its header leads outside the file");
     }
     return WEIR_OK;
 }
@@ -242,57 +257,23 @@ static enum weir_status check_file_system(const struct opening *opening)
     return WEIR_OK;
 }
 
-/* ---- at home ---- */
+/* ---- joining ---- */
 
-static struct weir_bucket home_here(const struct opening *opening)
+static enum weir_status join(struct opening *opening)
 {
-    return (struct weir_bucket){opening->boot_id[0], opening->boot_id[1] ^ opening->inode};
-}
-
-static bool is_at_home(const struct file_header *header, struct weir_bucket here)
-{
-    struct weir_bucket home = load_bucket(&header->home);
-    return home.empty_at_ns == here.empty_at_ns && home.word == here.word;
-}
-
-/* Nobody uses the file: all who did were of another boot, or used the file that this is a copy of. */
-static void move_in(struct opening *opening, struct weir_bucket here)
-{
-    struct file_header *header = header_of(opening);
-    table_open_locks(opening->table);
-    mutex_init_shared(&header->moving);
-    header->epoch++;
-    store_clock_resume(&opening->table->clock);
-    struct weir_bucket home = load_bucket(&header->home);
-    bool done = cas_bucket(&header->home, home, here);
-    assert(done); // under flock
-    (void)done;
-}
-
-/* Sees to it that locks and time are those of this kernel. */
-static enum weir_status settle(struct opening *opening)
-{
-    struct file_header *header = header_of(opening);
-    struct weir_bucket here = home_here(opening);
-    struct store_clock *clock = &opening->table->clock;
-    if (!is_at_home(header, here) || !store_clock_goes_on(clock)) {
-        while (flock(opening->fd, LOCK_EX) != 0) {
-            if (errno != EINTR) {
-                return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot lock %.*s: %s", PATH_SHOWN,
-                            opening->config->path, strerror(errno));
-            }
-        }
-        if (!is_at_home(header, here)) {
-            move_in(opening, here);
-        } else if (!store_clock_goes_on(clock)) {
-            store_clock_resume(clock);
-        }
-        (void)flock(opening->fd, LOCK_UN);
+    struct table *table = opening->table;
+    if (membership_open(&table->members, opening->fd, opening->name) && table_join(table)) {
+        return WEIR_OK;
     }
-    opening->table->epoch = header->epoch;
-    opening->table->store.waiting_epoch = header->epoch + 1;
-    opening->table->events.epoch = header->epoch;
-    return WEIR_OK;
+    if (errno == ENOTSUP) {
+        return fail(
+            opening->error, WEIR_E_SYSTEM, 0,
+            "cannot share %.*s: this kernel, or emulator, does not tell which of its users are "
+            "alive; ask a server: weir serve",
+            PATH_SHOWN, opening->config->path);
+    }
+    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot share %.*s with its other users: %s",
+                PATH_SHOWN, opening->config->path, strerror(errno));
 }
 
 /* ---- mapping ---- */
@@ -311,8 +292,10 @@ static enum weir_status lay_table(struct opening *opening, struct table_shape sh
     const struct file_region *waiting = &regions[FILE_REGION_WAITING];
     table_place_waiting(opening->table, file + waiting->at, waiting->bytes);
     const struct file_region *events = &regions[FILE_REGION_EVENTS];
-    event_pool_place(&opening->table->events, file + events->at, events->bytes);
+    event_pool_place(&opening->table->events, file + events->at, events->bytes,
+                     &opening->table->members);
     opening->table->mapping = opening->mapping;
+    opening->table->home = home_of(opening->boot_id, opening->inode);
     opening->table->clock = (struct store_clock){
         .shared = &header->time,
         .bias_ns = boot_namespace_bias_ns(),
@@ -374,9 +357,11 @@ static enum weir_status fill_file(struct opening *opening)
         return result;
     }
     store_clock_start(&opening->table->clock);
-    table_open_locks(opening->table);
-    mutex_init_shared(&header->moving);
-    header->home = home_here(opening);
+    header->home = opening->table->home;
+    result = join(opening);
+    if (result != WEIR_OK) {
+        return result;
+    }
     return fsync(opening->fd) == 0 ? WEIR_OK : fail_making(opening, "write", errno);
 }
 
@@ -417,6 +402,48 @@ static enum weir_status fail_opening(const struct opening *opening, int why)
                              : "choose another path");
 }
 
+static bool is_our_group(gid_t group)
+{
+    gid_t groups[GROUPS_SHOWN];
+    int count = getgroups(GROUPS_SHOWN, groups);
+    for (int i = 0; i < count; i++) {
+        if (groups[i] == group) {
+            return true;
+        }
+    }
+    return group == getegid();
+}
+
+/* Whether the file lies where everybody may put one. */
+static bool is_in_public(const char *path)
+{
+    char real[STORE_PATH_MAX];
+    struct stat folder;
+    if (!file_real_path(real, path)) {
+        return true;
+    }
+    char *slash = strrchr(real, '/');
+    slash[slash == real] = '\0';
+    return stat(real, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0;
+}
+
+/* What is in the file comes from a user that we have reason to trust: ourselves, root, or one that shares it with
+ * our group. Root looks after the files of others too, but for those that somebody left in a folder like /tmp. */
+static enum weir_status check_owner(const struct opening *opening, const struct stat *status)
+{
+    uid_t user = geteuid();
+    bool is_trusted = status->st_uid == user || status->st_uid == 0
+                      || ((status->st_mode & S_IWGRP) != 0 && is_our_group(status->st_gid))
+                      || (user == 0 && !is_in_public(opening->name));
+    return is_trusted
+               ? WEIR_OK
+               : refuse(
+                   opening, false,
+                   "belongs to user %ju and not to you, and what is in it can stop you: choose "
+                   "another path, or let its owner share it with a group of yours: chmod g+rw",
+                   (uintmax_t)status->st_uid);
+}
+
 static enum weir_status look_at_file(struct opening *opening)
 {
     struct stat status;
@@ -432,7 +459,8 @@ static enum weir_status look_at_file(struct opening *opening)
     }
     opening->inode = status.st_ino;
     opening->file_bytes = (uint64_t)status.st_size;
-    return check_file_system(opening);
+    enum weir_status result = check_owner(opening, &status);
+    return result == WEIR_OK ? check_file_system(opening) : result;
 }
 
 static enum weir_status use_file(struct opening *opening)
@@ -452,7 +480,7 @@ static enum weir_status use_file(struct opening *opening)
     status = status == WEIR_OK ? map(opening) : status;
     struct table_shape shape = {stamp->stripe_count, stamp->stripe_lines, 0};
     status = status == WEIR_OK ? lay_table(opening, shape, stamp->regions) : status;
-    return status == WEIR_OK ? settle(opening) : status;
+    return status == WEIR_OK ? join(opening) : status;
 }
 
 /* ---- the whole ---- */
@@ -460,6 +488,7 @@ static enum weir_status use_file(struct opening *opening)
 struct table *opening_take_table(struct opening *opening)
 {
     struct table *table = opening->table;
+    table->members.path = table->root->origin != NULL ? table->root->origin->path : NULL;
     opening->mapping = (struct mapping){0};
     opening->table = NULL;
     return table;
@@ -471,6 +500,7 @@ void opening_drop(struct opening *opening)
         (void)close(opening->fd); // what is mapped stays
     }
     if (opening->table != NULL) {
+        table_leave(opening->table);
         free(opening->table->origin);
     }
     free(opening->table);
@@ -569,7 +599,9 @@ enum weir_status table_open_file(struct store **store, const struct file_config 
     status = status == WEIR_OK ? opening_keep_origin(&opening) : status;
     if (status == WEIR_OK) {
         memcpy(seed, header_of(&opening)->stamp.seed, sizeof header_of(&opening)->stamp.seed);
-        *store = &opening_take_table(&opening)->store;
+        struct table *table = opening_take_table(&opening);
+        table_guard_against_fork(table);
+        *store = &table->store;
     }
     opening_drop(&opening);
     return status;

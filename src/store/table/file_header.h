@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The file: a page of header, the lines, the stripes, and what lies beside the table, region by region.
- * Offsets, never pointers; the same structs as in memory, so the header says which, and whoever was
+ * Offsets, never pointers; the same structs as in memory, so the header says which, and a program that was
  * compiled otherwise keeps away.
  *
  *     +--------+------------------------ ... --+-------------- ... --+---------+ ...
@@ -10,9 +10,7 @@
  *     0        4096                            + 64 per line         + 128 per stripe
  *
  *  Shared word  Written by                           Order    Pairs with
- *  home         the first user after a reboot, last  full     load in is_at_home(): whoever finds
- *                                                             itself there sees locks, time and epoch
- *  epoch        the same                             plain    home
+ *  home .. in_use        one that comes or leaves     plain    behind the gate (home.h)
  *  phase        who moves the buckets to another     release  load in file_phase()
  *               file, or gives that up; under `moving`
  *  everything else of the header                     never    (time: store_clock.h; first_bytes: before
@@ -22,7 +20,7 @@
 
 #include "store/table/table.h"
 
-enum { FILE_FORMAT = 5, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
+enum { FILE_FORMAT = 6, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 };
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
 
@@ -54,7 +52,6 @@ struct file_stamp {
     uint32_t stripe_bytes;
     uint32_t is_caller_clock;
     uint32_t chunk_bytes;
-    struct mutex mutex; // an open one, as this C library makes it
     struct file_region regions[FILE_REGION_COUNT];
     uint64_t seed[2];
     uint64_t made_wall_s;
@@ -64,17 +61,20 @@ struct file_stamp {
 /* Whether the buckets are to be found here. The step to FILE_MOVED is the one that counts (resize.c). */
 enum file_phase { FILE_STAYS, FILE_MOVING, FILE_MOVED };
 
-/*   home    the kernel's boot id, with the file's inode in it: 16 bytes that change at once
- *   epoch   how often it has come to another home
+/*   home    the kernel's boot id, with the file's inode in it
+ *   epoch   how often one that came alone could not tell that it was whole: home.c
+ *   home_epoch  the first one at this home
+ *   in_use  0 once the last one has left that had it open
  *   moving  held by whoever moves the buckets to another file
  *   phase   enum file_phase
  *   first_bytes, first_events_bytes  with which the buckets' first file was made; 0: this is the first */
 struct file_header {
     struct file_stamp stamp;
     struct weir_bucket home __attribute__((aligned(64)));
-    uint64_t epoch;
+    uint64_t epoch, home_epoch;
+    uint64_t in_use;
     struct shared_time time __attribute__((aligned(64)));
-    struct mutex moving __attribute__((aligned(64)));
+    struct lock moving __attribute__((aligned(64)));
     uint64_t phase;
     uint64_t first_bytes, first_events_bytes;
 };

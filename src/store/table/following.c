@@ -29,6 +29,7 @@
 
 #include "core/fail.h"
 #include "store/table/file_opening.h"
+#include "store/table/home.h"
 #include "store/table/inside.h"
 #include "store/table/moving.h"
 
@@ -66,7 +67,8 @@ enum weir_status opening_lead_on(struct opening *opening)
     char successor[FILE_NAME_MAX] = "";
     struct stat status;
     enum weir_status result = WEIR_OK;
-    (void)mutex_lock(&header->moving); // nothing is half done when this ends
+    (void)lock_acquire(&header->moving,
+                       &opening->table->members); // nothing is half done when this ends
     bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
     if (!is_renamed && file_real_path(real, path)) {
         file_successor_path(successor, real);
@@ -81,7 +83,7 @@ enum weir_status opening_lead_on(struct opening *opening)
                       "it is not where this one is",
                       PATH_SHOWN, path);
     }
-    mutex_unlock(&header->moving);
+    lock_release(&header->moving);
     return result;
 }
 
@@ -112,8 +114,10 @@ static struct table *open_next(struct table *table)
     if (is_open) {
         struct table *opened = opening_take_table(&opening);
         opened->root = root;
+        opened->members.path = root->origin->path;
         next = opened;
         if (!cas_pointer(&table->next, NULL, opened)) {
+            table_leave(opened);
             mapping_close(&opened->mapping);
             free(opened);
             next = load_pointer(&table->next);
@@ -135,13 +139,14 @@ struct table *table_follow(struct table *table, uint64_t hash)
     struct file_header *header = table->mapping.at;
     struct table *next = load_pointer(&table->next);
     if (next == NULL) {
-        (void)mutex_lock(&header->moving); // what its holder left, the phase says
+        (void)lock_acquire(&header->moving,
+                           &table->members); // what its holder left, the phase says
         bool has_moved = file_phase(header) == FILE_MOVED;
         if (!has_moved) {
             file_stay(header, table->root->origin->path);
             moving_take_back(table, table_stripe_of(table, hash));
         }
-        mutex_unlock(&header->moving);
+        lock_release(&header->moving);
         next = has_moved ? next_of(table) : table;
     }
     if (next != NULL && next != table) {
@@ -166,9 +171,11 @@ bool table_follow_waiting(struct store *store)
         (void)cas_pointer(&root->current, table,
                           next); // if it fails, somebody has gone there before
         root->waits_in = next;
+        store->members = next->store.members;
         store->waiting_room = next->store.waiting_room;
         store->waiting_bytes = next->store.waiting_bytes;
         store->waiting_epoch = next->store.waiting_epoch;
+        store->waiting_since = next->store.waiting_since;
     }
     return next != NULL;
 }

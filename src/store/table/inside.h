@@ -29,7 +29,7 @@ uint64_t table_latest_reuse(const struct stripe *stripe);
 /* Locks a stripe, and makes it whole if its last holder died. */
 static inline void table_lock_stripe(struct table *table, struct stripe *stripe)
 {
-    bool is_heir = lock_acquire(&stripe->lock);
+    bool is_heir = lock_acquire(&stripe->lock, &table->members);
     if (__builtin_expect(is_heir || stripe->epoch != table->epoch, 0)) {
         table_repair(table, stripe);
     }

@@ -3,7 +3,10 @@
  * Tables in memory: of one process, or shared with those it forks. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "store/table/home.h"
 #include "store/table/table.h"
 
 struct table_shape table_shape_of(uint64_t memory_bytes)
@@ -40,22 +43,14 @@ void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
 {
     table->store.waiting_room = memory;
     table->store.waiting_bytes = bytes;
-    table->store.waiting_epoch = table->epoch + 1;
-}
-
-void table_open_locks(struct table *table)
-{
-    mutex_init_shared(&table->store.waiting_room->mutex);
-    event_pool_open_lock(&table->events);
-    for (uint64_t i = 0; i < table->stripe_count; i++) {
-        lock_init_shared(&table->stripes[i].lock);
-    }
+    table->store.waiting_epoch = table->store.waiting_since = table->epoch + 1;
+    table->store.members = &table->members;
 }
 
 /* A child has a copy of private memory, in which nobody else's takes are seen: every process would let
  * a whole limit pass. So it must not be used there. A word that the kernel wipes in children costs
  * less to ask than who we are. */
-static void guard_against_fork(struct table *table)
+void table_guard_against_fork(struct table *table)
 {
     if (mapping_open_wiped(&table->guard_page)) { // else: Linux before 4.14, nobody notices
         uint64_t *guard = table->guard_page.at;
@@ -86,7 +81,7 @@ static struct table *open_memory(uint64_t table_bytes, uint64_t waiting_bytes,
         return NULL;
     }
     table_place(table, mapping.at, shape);
-    event_pool_place(&table->events, events_mapping.at, events_bytes);
+    event_pool_place(&table->events, events_mapping.at, events_bytes, &table->members);
     table->mapping = mapping;
     table->events_mapping = events_mapping;
     if (waiting_bytes != 0) {
@@ -99,9 +94,25 @@ struct store *table_open(uint64_t memory_bytes, uint64_t events_bytes)
 {
     struct table *table = open_memory(memory_bytes, 0, events_bytes, mapping_open_private);
     if (table != NULL) {
-        guard_against_fork(table);
+        table_guard_against_fork(table);
     }
     return table != NULL ? &table->store : NULL;
+}
+
+/* A file without a name and without content, for the locks that say who is alive. */
+static bool join_by_memory_file(struct table *table)
+{
+    int fd = memfd_create("weir", MFD_CLOEXEC);
+    bool done = fd >= 0 && membership_open(&table->members, fd, NULL) && table_join(table);
+    if (fd >= 0) {
+        int why = errno;
+        (void)close(fd);
+        errno = why;
+    }
+    if (done) {
+        table_guard_against_fork(table);
+    }
+    return done;
 }
 
 struct store *table_open_shared(uint64_t memory_bytes, uint64_t events_bytes)
@@ -109,8 +120,11 @@ struct store *table_open_shared(uint64_t memory_bytes, uint64_t events_bytes)
     uint64_t waiting_bytes = table_waiting_bytes(memory_bytes);
     struct table *table =
         open_memory(memory_bytes - waiting_bytes, waiting_bytes, events_bytes, mapping_open_shared);
-    if (table != NULL) {
-        table_open_locks(table);
+    if (table != NULL && !join_by_memory_file(table)) {
+        int why = errno;
+        table->store.ops->close(&table->store);
+        errno = why;
+        return NULL;
     }
     return table != NULL ? &table->store : NULL;
 }

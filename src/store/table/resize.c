@@ -4,7 +4,7 @@
  *
  *   1  flock() this file: one at a time
  *   2  make another file beside it, with all its space, on the disk; same seed, owner and rights
- *   3  lock the room of those who wait (struct line_mover), then `moving` in the header: both robust
+ *   3  lock the room of those who wait (struct line_mover), then `moving` in the header
  *   4  phase = FILE_MOVING
  *   5  carry the buckets, stripe by stripe, marking them here (moving.c); then the events of windows, which
  *      nobody can reach any longer but by a bucket; then those who stand in line
@@ -282,12 +282,12 @@ static enum weir_status move_locked(struct attempt *attempt)
     if (result == LINES_NO_MEMORY) {
         return stop(attempt, WEIR_E_NO_MEMORY, "finds no memory for those who wait");
     }
-    (void)mutex_lock(&header->moving);
+    (void)lock_acquire(&header->moving, &attempt->from.table->members);
     enum weir_status status = move(attempt);
     if (status != WEIR_OK) {
         file_stay(header, attempt->config->path);
     }
-    mutex_unlock(&header->moving);
+    lock_release(&header->moving);
     lines->leave(lines, now_of(attempt));
     attempt->report->held_ns = weir_clock_now_ns() - hold_from_ns;
     return status;
@@ -347,12 +347,12 @@ static uint64_t choose_events_bytes(const struct attempt *attempt)
 static bool clear_up(const struct attempt *attempt)
 {
     struct file_header *header = header_of(attempt->from.table);
-    (void)mutex_lock(&header->moving);
+    (void)lock_acquire(&header->moving, &attempt->from.table->members);
     bool stays = file_phase(header) != FILE_MOVED;
     if (stays) {
         file_stay(header, attempt->config->path);
     }
-    mutex_unlock(&header->moving);
+    lock_release(&header->moving);
     return stays;
 }
 
@@ -395,6 +395,7 @@ enum weir_status resize_file(const struct resize_config *config, struct resize_r
         status = status == WEIR_OK ? resize_once(&attempt, &again) : status;
         again = again && status == WEIR_OK;
         opening_drop(&attempt.into);
+        (void)flock(attempt.from.fd, LOCK_UN); // as long as it is mapped it would be held
         opening_drop(&attempt.from);
     }
     return again ? fail(error, WEIR_E_SYSTEM, 0, "%.*s is being resized all the time", PATH_SHOWN,

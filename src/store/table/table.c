@@ -9,6 +9,7 @@
 
 #include "core/kinds.h"
 #include "store/table/displaced.h"
+#include "store/table/home.h"
 #include "store/table/inside.h"
 #include "store/table/siphash.h"
 #include "sync/atomic.h"
@@ -251,10 +252,16 @@ static size_t batch_of(const struct weir_request *requests, size_t count)
     return some > 0 ? some : run_length(requests, count);
 }
 
+/* Whether this process may use the memory: not a child that inherited what is its parent's alone. */
+static inline bool is_for_us(struct table *root)
+{
+    return *root->guard != 0 || (root->members.fd >= 0 && table_join_again(root));
+}
+
 static void table_decide(struct store *store, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
-    if (__builtin_expect(*((struct table *)store)->guard == 0, 0)) {
+    if (__builtin_expect(!is_for_us((struct table *)store), 0)) {
         table_refuse(requests, decisions, count);
         return;
     }
@@ -315,18 +322,26 @@ static void table_stats(const struct store *store, struct weir_limiter_stats *st
     }
 }
 
+static void close_one(struct table *table)
+{
+    table_leave(table);
+    mapping_close(&table->mapping);
+    mapping_close(&table->events_mapping);
+}
+
 static void table_close(struct store *store)
 {
     struct table *root = (struct table *)store;
-    mapping_close(&root->guard_page);
-    free(root->origin);
-    for (struct table *table = root; table != NULL;) { // and those that it led to
+    close_one(root);
+    for (struct table *table = root->next; table != NULL;) { // those that it led to
         struct table *next = table->next;
-        mapping_close(&table->mapping);
-        mapping_close(&table->events_mapping);
+        close_one(table);
         free(table);
         table = next;
     }
+    mapping_close(&root->guard_page);
+    free(root->origin);
+    free(root);
 }
 
 static uint64_t table_now_ns(const struct store *store)
@@ -334,13 +349,14 @@ static uint64_t table_now_ns(const struct store *store)
     return store_clock_now_ns(&table_current(store)->clock);
 }
 
-static enum weir_status table_status(const struct store *store)
+static enum weir_status table_status(struct store *store)
 {
-    const struct table *root = (const struct table *)store;
+    struct table *root = (struct table *)store;
     if (load_relaxed(&root->is_lost) != 0) { // relaxed: nothing follows from it
         return WEIR_E_FILE;
     }
-    return *root->guard != 0 ? WEIR_OK : WEIR_E_FORKED;
+    bool is_private = root->members.fd < 0;
+    return is_for_us(root) ? WEIR_OK : is_private ? WEIR_E_FORKED : WEIR_E_SYSTEM;
 }
 
 static const struct store_ops TABLE_OPS = {
@@ -362,7 +378,7 @@ static const struct store_ops TABLE_OPS = {
 void table_init(struct table *table, struct table_line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines)
 {
-    static const uint64_t NOBODYS_CHILD = 1;
+    static uint64_t nobodys_child = 1; // never changes
     assert(stripe_count > 0);
     assert(stripe_lines > 0 && (stripe_lines & (stripe_lines - 1)) == 0);
     *table = (struct table){
@@ -374,6 +390,7 @@ void table_init(struct table *table, struct table_line *lines, struct stripe *st
         .stripes = stripes,
         .stripe_count = stripe_count,
         .stripe_lines = stripe_lines,
-        .guard = &NOBODYS_CHILD,
+        .guard = &nobodys_child,
+        .members = MEMBERSHIP_OF_ONE,
     };
 }

@@ -66,7 +66,10 @@ struct file_origin;
  *   waits_in  of the root: the table behind which those stand who wait; the keeper of the lines moves it
  *   next     NULL, or the table in which the buckets of this one go on (resize.c)
  *   is_lost  of the root: the buckets have moved to where this process cannot follow
- *   guard    0 in a process that must not use this memory, because it is its parent's
+ *   guard    of the root: 0 in a child that has come out of fork(). Private memory is its parent's, and must not be
+ *            used there; memory that processes share may be, once the child has joined (table_join_again())
+ *   members  in whose name this process locks
+ *   home     of a file: which boot, and which file
  *   epoch    how often the memory has outlived all who used it
  *   utc_renewed_ns  of the root: the reading at which somebody last looked up UTC; whoever
  *                   moves it does */
@@ -82,7 +85,9 @@ struct table {
     struct stripe *stripes;
     uint64_t stripe_count;
     uint64_t stripe_lines; // a power of two
-    const uint64_t *guard;
+    uint64_t *guard;
+    struct membership members;
+    struct weir_bucket home;
     struct store_clock clock;
     bool follows_wall; // store.utc_offset_ns is renewed
     uint64_t utc_renewed_ns;
@@ -134,12 +139,11 @@ int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns);
 /* Lays a table over memory of this shape: lines, and the stripes behind them. */
 void table_place(struct table *table, void *memory, struct table_shape shape);
 
+/* Notices a fork: the guard is 0 in a child. */
+void table_guard_against_fork(struct table *table);
+
 /* Lets those who share this table wait in memory behind it, aligned to a cache line. */
 void table_place_waiting(struct table *table, void *memory, uint64_t bytes);
-
-/* Makes the locks of all stripes, of the waiting room and of the events open ones for several processes.
- * Nobody else may use them. */
-void table_open_locks(struct table *table);
 
 /* Uses memory that the caller has zeroed and keeps: `stripe_count` stripes and
  * stripe_count * stripe_lines lines. */

@@ -4,14 +4,16 @@
 #ifndef WEIR_SYNC_LOCK_H
 #define WEIR_SYNC_LOCK_H
 
+#include "platform/membership.h"
 #include "sync/mutex.h"
 
 struct lock {
     struct mutex mutex;
 };
 
-static inline bool lock_acquire(struct lock *lock)
+static inline bool lock_acquire(struct lock *lock, const struct membership *members)
 {
+    (void)members;
     return mutex_lock(&lock->mutex);
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The text of `weir serve --help`. */
+ * The text of `weir serve --help`: in parts, since C99 promises no more than 4095 bytes of a string. */
 #include "server/options.h"
 
+#include <stddef.h>
+
 /* clang-format off */
-const char OPTIONS_HELP_TEXT[] =
+const char *const OPTIONS_HELP_TEXT[] = {
 "Usage: weir serve [OPTION]...\n"
 "\n"
 "Serves rate limits to any Redis client (RESP) and to anything that speaks HTTP.\n"
@@ -31,7 +33,7 @@ const char OPTIONS_HELP_TEXT[] =
 "      --max-waiting N        in line, for all buckets together                             [100000]\n"
 "      --output-max SIZE      waiting to be sent, per connection                               [16M]\n"
 "      --buffers-max SIZE     waiting, both ways, of all connections together                 [256M]\n"
-"\n"
+"\n",
 "How long to wait. DURATION is a number and ns, us, ms, s, min, h, d or w. 0 is for ever; drain: at\n"
     "once.\n"
 "      --header-timeout DURATION   for the rest of a request that has begun                    [10s]\n"
@@ -64,5 +66,6 @@ const char OPTIONS_HELP_TEXT[] =
 "  weir serve\n"
 "  weir serve --resp unix:/run/weir/weir.sock --unix-mode 0660 --http off\n"
 "  weir serve --resp :6390 --http off --password-file /etc/weir/password\n"
-"  weir serve --resp 127.0.0.1:0 --http 127.0.0.1:0 --test-clock --log json\n";
+"  weir serve --resp 127.0.0.1:0 --http 127.0.0.1:0 --test-clock --log json\n",
+NULL};
 /* clang-format on */

@@ -69,7 +69,7 @@ enum options_result {
 enum options_result options_parse(struct options *options, int argc, char **argv,
                                   char message[OPTIONS_MESSAGE_BYTES_MAX]);
 
-/* The text of `weir serve --help`. */
-extern const char OPTIONS_HELP_TEXT[];
+/* The text of `weir serve --help`, in parts; NULL ends them. */
+extern const char *const OPTIONS_HELP_TEXT[];
 
 #endif

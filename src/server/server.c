@@ -235,6 +235,13 @@ static int serve(struct server *server)
     return EXIT_DONE;
 }
 
+static void print_help(void)
+{
+    for (const char *const *part = OPTIONS_HELP_TEXT; *part != NULL; part++) {
+        (void)fputs(*part, stdout);
+    }
+}
+
 int server_main(int argc, char **argv)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -246,7 +253,7 @@ int server_main(int argc, char **argv)
     char message[OPTIONS_MESSAGE_BYTES_MAX];
     int exit_code = EXIT_DONE;
     switch (options_parse(&server->options, argc, argv, message)) {
-    case OPTIONS_HELP: (void)fputs(OPTIONS_HELP_TEXT, stdout); break;
+    case OPTIONS_HELP: print_help(); break;
     case OPTIONS_BAD:
         (void)fprintf(stderr, "weir serve: %s\nTry 'weir serve --help'.\n", message);
         exit_code = EXIT_USAGE;

@@ -1,15 +1,12 @@
 """curl, and nginx with auth_request: as people use them, with exact answers on the test clock."""
 
-import getpass
 import json
-import shutil
 import socket
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import redis
+from proxies import Nginx, read_answer, run_curl
 from weirserver import WeirServer, reads_configurations
 
 DEADLINE_S = 20
@@ -19,24 +16,6 @@ NS_PER_S = 1_000_000_000
 def set_clock(server, ns):
     with redis.Redis(port=server.resp_port) as connection:
         connection.execute_command("WEIR.CLOCK", "SET", ns)
-
-
-def run_curl(*words, **options):
-    """Returns what curl printed; -i makes that the whole answer."""
-    ran = subprocess.run(
-        ["curl", "-sS", *words], capture_output=True, text=True, timeout=DEADLINE_S * 2,
-        check=False, **options,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
-def read_answer(text):
-    """(status, headers in lower case, body) of what curl -i printed."""
-    head, _, body = text.partition("\n\n")  # text mode has made \n of \r\n
-    status_line, *fields = head.splitlines()
-    headers = dict(field.split(": ", 1) for field in fields)
-    return int(status_line.split()[1]), {k.lower(): v for k, v in headers.items()}, body
 
 
 @pytest.fixture
@@ -123,75 +102,12 @@ def test_curl_fails_auth(password_file):
 
 # ---- nginx ----
 
-NGINX_CONFIG = """
-user {user};
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    upstream weir {{
-        server 127.0.0.1:{weir_port};
-        keepalive 16;
-    }}
-    upstream app {{
-        server unix:{folder}/app.sock;
-    }}
-    server {{
-        listen unix:{folder}/app.sock;
-        return 200 "hello\\n";
-    }}
-    server {{
-        listen unix:{folder}/front.sock;
-{snippet}
-    }}
-}}
-"""
-
 GUIDE = Path(__file__).resolve().parents[2] / "docs/nginx.md"
 
 
 def read_snippet():
     """The configuration that docs/nginx.md teaches is the one that is tested."""
     return GUIDE.read_text().split("```nginx\n")[2].split("```")[0]
-
-
-class Nginx:
-    def __init__(self, folder, weir_port, snippet):
-        self.folder = folder
-        folder.mkdir()
-        config = folder / "nginx.conf"
-        config.write_text(
-            NGINX_CONFIG.format(
-                user=getpass.getuser(), folder=folder, weir_port=weir_port, snippet=snippet
-            )
-        )
-        self.program = subprocess.Popen(
-            [shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin"), "-p", str(folder),
-             "-e", str(folder / "error.log"), "-c", str(config)],
-        )
-        deadline = time.monotonic() + DEADLINE_S
-        while not (folder / "nginx.pid").exists() or not (folder / "front.sock").exists():
-            assert self.program.poll() is None, (folder / "error.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-    def get(self, *words, path="/"):
-        socket_path = str(self.folder / "front.sock")
-        return read_answer(
-            run_curl("-i", "--unix-socket", socket_path, "--path-as-is", *words, f"http://front{path}")
-        )
-
-    def stop(self):
-        self.program.terminate()
-        self.program.wait(timeout=DEADLINE_S)
 
 
 @pytest.fixture

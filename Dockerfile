@@ -28,4 +28,4 @@ CMD ["serve", "--resp", ":6390", "--http", ":8390", "--password-file", "/run/sec
 
 # /healthz asks for no password. The image has no curl; bash can open a connection by itself.
 HEALTHCHECK --interval=10s --timeout=2s --start-period=2s \
-    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8390 && printf 'GET /healthz HTTP/1.1\\r\\nHost: weir\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8390 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]

@@ -16,7 +16,7 @@ def resp(*words):
 
 
 def http(path, method="GET", body=""):
-    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head + "\r\n" + body

@@ -20,7 +20,7 @@
 
 #define DATE      "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
 #define NO_STORE  "Cache-Control: no-store\r\n"
-#define HOST      "Host: a\r\n"
+#define HOST      "Host: localhost\r\n"
 #define END       HOST "\r\n"
 #define NS_PER_MS UINT64_C(1000000)
 

@@ -5,8 +5,8 @@ them ask for /healthz: by GET, or by OPTIONS where there is a body.
 """
 
 LINE = b"GET /healthz HTTP/1.1\r\n"
-HOST = b"Host: a\r\n"
-BODY = b"OPTIONS /healthz HTTP/1.1\r\nHost: a\r\n"
+HOST = b"Host: localhost\r\n"
+BODY = b"OPTIONS /healthz HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
 
 CASES = [
@@ -14,16 +14,16 @@ CASES = [
     ("plain", LINE + HOST + b"\r\n", 200),
     ("http-1.0-without-host", b"GET /healthz HTTP/1.0\r\n\r\n", 200),
     ("empty-line-first", b"\r\n" + LINE + HOST + b"\r\n", 200),
-    ("no-space-after-colon", LINE + b"Host:a\r\n\r\n", 200),
+    ("no-space-after-colon", LINE + b"Host:localhost\r\n\r\n", 200),
     ("empty-value", LINE + HOST + b"X:\r\n\r\n", 200),
     ("tab-around-value", LINE + HOST + b"X:\t1\t\r\n\r\n", 200),
     ("tab-in-value", LINE + HOST + b"X: a\tb\r\n\r\n", 200),
     ("latin-1-in-value", LINE + HOST + b"X: \xe4\r\n\r\n", 200),
     ("odd-token-name", LINE + HOST + b"!#$%&'*+-.^_`|~: x\r\n\r\n", 200),
-    ("host-with-port", LINE + b"Host: a:80\r\n\r\n", 200),
+    ("host-with-port", LINE + b"Host: localhost:80\r\n\r\n", 200),
     ("host-ipv6", LINE + b"Host: [::1]:80\r\n\r\n", 200),
     ("host-empty", LINE + b"Host:\r\n\r\n", 200),
-    ("absolute-form", b"GET http://a/healthz HTTP/1.1\r\n" + HOST + b"\r\n", 200),
+    ("absolute-form", b"GET http://localhost/healthz HTTP/1.1\r\n" + HOST + b"\r\n", 200),
     ("body-by-length", BODY + b"Content-Length: 3\r\n\r\nabc", 204),
     ("length-twice-the-same", BODY + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 204),
     ("length-leading-zeroes", BODY + b"Content-Length: 003\r\n\r\nabc", 204),
@@ -35,7 +35,7 @@ CASES = [
     # The request line.
     ("lf-only", b"GET /healthz HTTP/1.1\nHost: a\n\n", 400),
     ("lf-after-request-line", b"GET /healthz HTTP/1.1\n" + HOST + b"\r\n", 400),
-    ("cr-only", b"GET /healthz HTTP/1.1\rHost: a\r\r", 400),
+    ("cr-only", b"GET /healthz HTTP/1.1\rHost: localhost\r\r", 400),
     ("two-spaces", b"GET  /healthz HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     ("two-spaces-before-version", b"GET /healthz  HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     ("tab-as-space", b"GET\t/healthz\tHTTP/1.1\r\n" + HOST + b"\r\n", 400),

@@ -65,7 +65,7 @@ class HttpWaiter(RespWaiter):
         self.reader = self.socket.makefile("rb")
 
     def ping(self):
-        self.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+        self.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.read_body()
 
     def ask(self, key, limit, wait_ms, cost=1):

@@ -151,7 +151,7 @@ class RespClient:
 def encode_post(operation, question, more=b""):
     """POST /v1/... as bytes, for a connection of one's own; `more` are lines of its head."""
     body = json.dumps(question).encode()
-    head = b"POST /v1/%s HTTP/1.1\r\nHost: weir\r\n%sContent-Length: %d\r\n\r\n"
+    head = b"POST /v1/%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n"
     return head % (operation.encode(), more, len(body)) + body
 
 

@@ -22,10 +22,10 @@ REQUESTS = [
     RespClient.encode("INFO"),
     RespClient.encode("QUIT"),
     b"PING\r\n",
-    b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET /v1/check?key=a&limit=10/s HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(TAKE), TAKE),
-    b"POST /v1/take HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/check?key=a&limit=10/s HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(TAKE), TAKE),
+    b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"%x\r\n%s\r\n0\r\n\r\n" % (len(TAKE), TAKE),
 ]
 

@@ -12,7 +12,7 @@ import pytest
 from test_server import buffers_bytes, get, never_reading_client, ping
 from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until
 
-HTTP_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n"
+HTTP_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def connect(port):
@@ -153,7 +153,7 @@ def test_small_requests_with_large_answers_do_not_pile_up():
     count = 4000
     with WeirServer("--threads", 1) as server, connect(server.http_port) as client:
         before = server.rss_bytes()
-        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n" * count)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * count)
         client.shutdown(socket.SHUT_WR)
         seen, tail = 0, b""
         while data := client.recv(1 << 20):
@@ -182,7 +182,7 @@ def test_info_by_the_thousand_is_bounded():
 def test_a_large_request_in_small_pieces():
     body = b'{"key":"a","limit":"10/s"' + b" " * 60_000 + b"}"
     with WeirServer() as server, connect(server.http_port) as client:
-        head = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
         for start in range(0, len(body), 500):
             client.sendall(head + body[start : start + 500])
             head = b""
@@ -278,13 +278,13 @@ def test_a_busy_connection_outlives_the_idle_timeout():
 def test_too_much_that_waits_is_cut_off():
     with WeirServer("--output-max", "64K", "--threads", 1) as server:
         with connect(server.http_port) as client:
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n" * 1000)
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             read_to_end(client)
         assert closed_for(server, "output_max") == 1
 
 
 def test_all_that_waits_together_is_bounded():
-    half = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: 60000\r\n\r\n" + b" " * 59_000
+    half = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + b" " * 59_000
     with WeirServer("--buffers-max", "128K", "--threads", 1) as server:
         clients = [connect(server.http_port) for _ in range(5)]
         for client in clients:

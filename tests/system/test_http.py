@@ -125,7 +125,7 @@ def test_keys_of_any_bytes(server):
 
 
 def test_a_pipeline_of_100_is_answered_in_order(server):
-    one = b"GET /v1/check?key=p&limit=60/s HTTP/1.1\r\nHost: a\r\n\r\n"
+    one = b"GET /v1/check?key=p&limit=60/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
     received = raw(server, one * 100)
     statuses = re.findall(rb"HTTP/1\.1 (\d{3}) ", received)
     assert statuses == [b"200"] * 60 + [b"429"] * 40
@@ -147,7 +147,7 @@ def test_a_connection_is_kept_alive(server):
 
 def test_a_request_may_come_byte_by_byte(server):
     data = (
-        b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         b'1a\r\n{"key":"b","limit":"10/s"}\r\n0\r\n\r\n'
     )
     with socket.create_connection(("127.0.0.1", server.http_port), DEADLINE_S) as connection:
@@ -196,8 +196,8 @@ def test_a_unix_socket(tmp_path):
     ],
 )
 def test_nothing_is_smuggled(server, head):
-    hidden = b"GET /v1/check?key=smuggled&limit=10/s HTTP/1.1\r\nHost: a\r\n\r\n"
-    data = b"POST /v1/take HTTP/1.1\r\nHost: a\r\n" + head + hidden
+    hidden = b"GET /v1/check?key=smuggled&limit=10/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    data = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\n" + head + hidden
     received = raw(server, data, half_close=False)
     assert received.count(b"HTTP/1.1 ") == 1
     assert received[9:12] in (b"400", b"501")
@@ -211,7 +211,7 @@ def test_bad_input_is_an_answer_and_others_are_served(server):
     assert other.getresponse().read().startswith(b"ok\n")
     raw(server, bytes(range(256)) * 4096)
     raw(server, b"GET /" + b"a" * 300_000)
-    head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n"
+    head = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n"
     raw(server, head + b"[" * 65536)
     raw(server, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 100_000)
     other.request("GET", "/healthz")

@@ -71,8 +71,8 @@ def test_curl_sends_a_hundred_over_one_connection(server):
 
 def test_pipelined_requests_are_answered_in_order(server):
     """curl no longer pipelines: a hundred requests in one write, as `nc` would send them."""
-    request = b"GET /v1/check?key=alice&limit=60/min HTTP/1.1\r\nHost: weir\r\n\r\n"
-    last = b"GET /healthz HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n"
+    request = b"GET /v1/check?key=alice&limit=60/min HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.http_port), DEADLINE_S) as connection:
         connection.sendall(request * 100 + last)
         answers = connection.makefile("rb").read().decode()

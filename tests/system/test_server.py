@@ -377,7 +377,7 @@ def never_reading_client(server):
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", server.http_port))
-    request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n"
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     client.setblocking(False)
     try:
         for _ in range(20):
@@ -422,7 +422,7 @@ def test_a_client_that_is_slow_gets_what_it_is_owed_before_the_end():
 
 def test_the_last_answer_of_a_full_connection_arrives():
     """The engine wants to close while earlier answers still wait for room in the socket."""
-    request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\n"
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
     stream = (request + b"\r\n") * 3000 + request + b"Connection: close\r\n\r\n"
     with WeirServer("--threads", 1) as server, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

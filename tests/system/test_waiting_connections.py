@@ -17,7 +17,7 @@ LIMIT = "1/s"
 WAIT = RespClient.encode("WEIR.TAKE", "a", LIMIT, "WAIT", DAY_MS)
 SECOND_ALLOWED = b"*6\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:1000000000\r\n:0\r\n"  # also after a wait
 PONG = b"+PONG\r\n"
-HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n"
+HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_more_behind_a_wait_than_buffers_hold_stays_with_the_client(server):
 
 
 def test_http_answers_in_order_too(server):
-    chunked = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunked = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = json.dumps({"key": "a", "limit": LIMIT, "wait_ms": DAY_MS}).encode()
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     last = post(DAY_MS, more=b"Connection: close\r\n")
@@ -147,7 +147,7 @@ def test_http_answers_in_order_too(server):
 def test_a_proxy_may_ask_to_wait(server):
     with connect(server, "http") as client:
         client.sendall(
-            b"GET /v1/check?key=a&limit=1/s&wait_ms=5000 HTTP/1.1\r\nHost: weir\r\n\r\n"
+            b"GET /v1/check?key=a&limit=1/s&wait_ms=5000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
         )
         assert has_nothing(server, client)
         server.advance(S)
@@ -311,7 +311,7 @@ def test_an_absurd_wait_is_an_error_and_charges_nothing(server, words, error):
 @pytest.mark.parametrize("wait_ms", ["-1", "86400001", "1e3", "1.5", '"5"', "null", "true", "[]"])
 def test_an_absurd_wait_over_http_is_400(server, wait_ms):
     body = b'{"key":"b","limit":"1/s","wait_ms":%s}' % wait_ms.encode()
-    head = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     with connect(server, "http") as client:
         client.sendall(head + body)
         assert client.recv(1000).startswith(b"HTTP/1.1 400 ")

@@ -127,7 +127,7 @@ def test_nobody_looks_from_time_to_time(store):
 def test_healthz_says_whose_lines_they_are(store):
     with start(store) as server:
         probe = server.connect("http")
-        probe.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+        probe.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert probe.read_body() == (200, b"ok\nlines: of all who share this store\n")
         probe.close()
 

@@ -57,16 +57,16 @@ static void requests_of_http(void **state)
     (void)state;
     struct load_config config = config_of(LOAD_HTTP, LOAD_TAKE, "10/s");
     sends(&config, 42,
-          "POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\n"
+          "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
           "Content-Length: 40\r\n\r\n{\"key\":\"bench:000000042\",\"limit\":\"10/s\"}");
     config = config_of(LOAD_HTTP, LOAD_CHECK, "10/s capacity=3");
     config.cost = "2";
     config.password = (struct bytes){"secret", 6};
     sends(&config, 1,
           "GET /v1/check?key=bench:000000001&limit=10/s+capacity=3&cost=2 HTTP/1.1\r\n"
-          "Host: weir\r\nAuthorization: Bearer secret\r\n\r\n");
+          "Host: localhost\r\nAuthorization: Bearer secret\r\n\r\n");
     config = config_of(LOAD_HTTP, LOAD_PING, "10/s");
-    sends(&config, 1, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n");
+    sends(&config, 1, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
 
 static void what_a_protocol_cannot_say_is_refused(void **state)

@@ -99,7 +99,7 @@ static void append_http(struct buffer *output, const struct load_config *config)
         append_query_text(output, config->limit);
         buffer_printf(output, "&cost=%s", config->cost != NULL ? config->cost : "1");
     }
-    buffer_append_text(output, " HTTP/1.1\r\nHost: weir\r\n");
+    buffer_append_text(output, " HTTP/1.1\r\nHost: localhost\r\n");
     if (config->password.length > 0) {
         buffer_append_text(output, "Authorization: Bearer ");
         buffer_append(output, config->password.at, config->password.length);

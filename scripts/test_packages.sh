@@ -26,6 +26,8 @@ missing_for_tests() {
     has redis-server || printf 'redis-server '
     has redis-cli || printf 'redis-tools '
     has nginx || printf 'nginx '
+    has haproxy || printf 'haproxy '
+    has caddy || printf 'caddy '
     has promtool || printf 'prometheus '
     has mandoc || printf 'mandoc '
     has curl || printf 'curl '
@@ -66,7 +68,7 @@ install_for_tests() {
     install_packages "$@"
     for package in "$@"; do
         case $package in
-            redis-server | nginx | prometheus)
+            redis-server | nginx | haproxy | caddy | prometheus)
                 if has systemctl; then as_root systemctl --quiet disable "$package" || true; fi ;;
         esac
     done

@@ -56,7 +56,7 @@ struct cidr {
     unsigned prefix_bits;
 };
 
-enum { TRUSTED_PROXY_COUNT_MAX = 64 };
+enum { TRUSTED_PROXY_COUNT_MAX = 64, HTTP_HOST_COUNT_MAX = 64 };
 
 enum header_preset {
     HEADERS_DRAFT,        // RateLimit, RateLimit-Policy (draft 11): the default
@@ -77,6 +77,9 @@ struct service_config {
     unsigned refused_status; // of GET /v1/check: 429 unless said
     struct cidr trusted_proxies[TRUSTED_PROXY_COUNT_MAX];
     size_t trusted_proxy_count;
+    /* Names of this server in Host and Origin, without a port. */
+    const char *http_hosts[HTTP_HOST_COUNT_MAX];
+    size_t http_host_count;
 };
 
 struct service;

@@ -38,6 +38,7 @@ enum {
     OPTION_REFUSED_STATUS,
     OPTION_DISCLOSE_KEYS,
     OPTION_TRUSTED_PROXY,
+    OPTION_HTTP_HOST,
     OPTION_REDIS_VERSION,
     OPTION_LOG,
     OPTION_LOG_LEVEL,
@@ -67,6 +68,7 @@ static const struct option LONG_OPTIONS[] = {
     {"refused-status", required_argument, NULL, OPTION_REFUSED_STATUS},
     {"disclose-keys", no_argument, NULL, OPTION_DISCLOSE_KEYS},
     {"trusted-proxy", required_argument, NULL, OPTION_TRUSTED_PROXY},
+    {"http-host", required_argument, NULL, OPTION_HTTP_HOST},
     {"redis-version", required_argument, NULL, OPTION_REDIS_VERSION},
     {"log", required_argument, NULL, OPTION_LOG},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
@@ -183,6 +185,22 @@ static const char *add_trusted_proxy(struct options *options, const char *text)
     return address_parse_cidr(&service->trusted_proxies[service->trusted_proxy_count++], text);
 }
 
+static const char *add_http_host(struct options *options, const char *text)
+{
+    struct service_config *service = &options->service;
+    size_t length = strlen(text);
+    size_t of_name =
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
+    if (length == 0 || length >= ADDRESS_HOST_BYTES_MAX || of_name < length) {
+        return "a name alone, without http:// and a port: weir.example.org";
+    }
+    if (service->http_host_count == HTTP_HOST_COUNT_MAX) {
+        return "at most 64 names";
+    }
+    service->http_hosts[service->http_host_count++] = text;
+    return NULL;
+}
+
 /* It goes into replies as it is, so only what a version is made of. */
 static const char *set_redis_version(struct options *options, const char *text)
 {
@@ -281,6 +299,7 @@ static const char *apply(struct options *options, int option, const char *text)
     case OPTION_HEADERS: return set_headers(options, text);
     case OPTION_REFUSED_STATUS: return set_refused_status(options, text);
     case OPTION_TRUSTED_PROXY: return add_trusted_proxy(options, text);
+    case OPTION_HTTP_HOST: return add_http_host(options, text);
     case OPTION_REDIS_VERSION: return set_redis_version(options, text);
     case OPTION_LOG: return set_log_format(options, text);
     case OPTION_LOG_LEVEL: return set_log_level(options, text);

@@ -27,6 +27,8 @@ static void configure(struct world *world, uint8_t choice)
     world->config.refused_status = (choice & 32) != 0 ? 403 : 429;
     world->config.trusted_proxies[0] = (struct cidr){.prefix_bits = choice >> 6 == 1 ? 0 : 128};
     world->config.trusted_proxy_count = 1;
+    world->config.http_hosts[0] = "a"; // as the corpus says
+    world->config.http_host_count = 1;
     world->peer.has_address = choice >> 6 != 3;
     world_connect(world);
 }

@@ -18,6 +18,12 @@ def find_program(name):
     return shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def is_listening(path, port):
     with socket.socket(socket.AF_UNIX if path else socket.AF_INET) as probe:
         return probe.connect_ex(str(path) if path else ("127.0.0.1", port)) == 0
@@ -112,3 +118,46 @@ class Nginx(Proxy):
         )
         words = [find_program("nginx"), "-p", str(folder), "-e", "stderr", "-c", str(config)]
         super().__init__(folder, words, path=folder / "front.sock")
+
+
+HAPROXY_CONFIG = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 20s
+    timeout server 20s
+backend app
+    http-request return status 200 content-type text/plain string "hello\\n"
+backend weir
+    server weir 127.0.0.1:{weir_port}
+{snippet}
+    bind 127.0.0.1:{port}
+    default_backend {backend}
+"""
+
+
+class HAProxy(Proxy):
+    """`snippet` ends with the section `frontend web`; behind it is `backend`: app, or weir itself."""
+
+    def __init__(self, folder, weir_port, snippet, backend="app"):
+        folder.mkdir()
+        port = free_port()
+        config = folder / "haproxy.cfg"
+        config.write_text(
+            HAPROXY_CONFIG.format(weir_port=weir_port, snippet=snippet, port=port, backend=backend)
+        )
+        words = [find_program("haproxy"), "-db", "-f", str(config)]
+        super().__init__(folder, words, port=port)
+
+
+class Caddy(Proxy):
+    """`snippet` is all of a Caddyfile but its first line; it says `{port}` where it listens."""
+
+    def __init__(self, folder, snippet):
+        folder.mkdir()
+        port = free_port()
+        config = folder / "Caddyfile"
+        config.write_text("{\n    admin off\n    auto_https off\n}\n" + snippet.replace("{port}", str(port)))
+        words = [find_program("caddy"), "run", "--adapter", "caddyfile", "--config", str(config)]
+        homes = {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+        super().__init__(folder, words, port=port, env=homes)

@@ -200,6 +200,14 @@ def test_nginx_limits_whoever_sends_what_weir_would_not_read(start_nginx, bypass
         assert codes == [200] * 10 + [429]
 
 
+def test_nginx_refuses_where_its_host_is_not_weirs(guarding_server, start_nginx):
+    """Without the line, nginx sends the name of the upstream. It must not take the 421 for an outage."""
+    host = "            proxy_set_header Host localhost;\n"
+    assert host in read_snippet()
+    nginx = start_nginx(guarding_server, read_snippet().replace(host, ""))
+    assert nginx.get("-H", "X-Api-Key: alice")[0] == 403
+
+
 def test_nginx_refuses_a_key_that_weir_does_not_read(guarding_server, start_nginx):
     nginx = start_nginx(guarding_server)
     assert nginx.get("-H", "X-Api-Key: \x01a")[0] == 403

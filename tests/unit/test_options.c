@@ -14,7 +14,7 @@
 static struct options options;
 static char message[OPTIONS_MESSAGE_BYTES_MAX];
 
-enum { WORDS_MAX = 64 };
+enum { WORDS_MAX = 80 };
 
 /* Parses words that are separated by single spaces. */
 static enum options_result parse(const char *line)
@@ -73,7 +73,8 @@ static void test_every_option_is_read(void **state)
               "--max-connections-per-address 2 --output-max 1M --buffers-max 2M "
               "--header-timeout 1s --idle-timeout 2s --write-timeout 3s --drain-timeout 4s "
               "--headers used --retry-after-date --refused-status 403 --disclose-keys "
-              "--trusted-proxy 10.0.0.0/8 --redis-version 6.0 --log json --log-level debug "
+              "--trusted-proxy 10.0.0.0/8 --http-host a.example --http-host b --redis-version 6.0 "
+              "--log json --log-level debug "
               "--test-clock"),
         OPTIONS_RUN);
     assert_int_equal(options.listen_count, 2);
@@ -97,6 +98,9 @@ static void test_every_option_is_read(void **state)
     assert_true(options.service.retry_after_date && options.service.disclose_keys);
     assert_int_equal(options.service.refused_status, 403);
     assert_int_equal(options.service.trusted_proxy_count, 1);
+    assert_int_equal(options.service.http_host_count, 2);
+    assert_string_equal(options.service.http_hosts[0], "a.example");
+    assert_string_equal(options.service.http_hosts[1], "b");
     assert_string_equal(options.service.redis_version, "6.0");
     assert_true(options.log_json && options.test_clock);
     assert_int_equal(options.log_level, LOG_DEBUG);
@@ -140,9 +144,23 @@ static void test_a_mistake_is_named_with_its_place(void **state)
     assert_refused("--buffers-max 2T", "a size from 64K to 1T");
     assert_refused("--refused-status 200", "400 to 599");
     assert_refused("--trusted-proxy 10.0.0.0/99", "--trusted-proxy");
+    assert_refused("--http-host a:80", "--http-host 'a:80': a name alone");
+    assert_refused("--http-host http://a/", "a name alone");
     assert_refused("--redis-version 7\r\n", "--redis-version");
     assert_refused("--log xml", "text or json");
     assert_refused("--log-level loud", "--log-level 'loud'");
+}
+
+static void test_too_many_names_are_refused(void **state)
+{
+    (void)state;
+    char line[1024] = "";
+    for (int i = 0; i < HTTP_HOST_COUNT_MAX; i++) {
+        strcat(line, "--http-host=a ");
+    }
+    assert_int_equal(parse(line), OPTIONS_RUN);
+    strcat(line, "--http-host=a");
+    assert_refused(line, "at most 64 names");
 }
 
 static void test_too_many_addresses_are_refused(void **state)
@@ -190,6 +208,7 @@ int main(void)
         cmocka_unit_test_setup(test_every_option_is_read, clear_environment),
         cmocka_unit_test_setup(test_quiet_leaves_warnings, clear_environment),
         cmocka_unit_test_setup(test_a_mistake_is_named_with_its_place, clear_environment),
+        cmocka_unit_test_setup(test_too_many_names_are_refused, clear_environment),
         cmocka_unit_test_setup(test_too_many_addresses_are_refused, clear_environment),
         cmocka_unit_test_setup(test_help_is_asked_for, clear_environment),
         cmocka_unit_test_setup(test_the_environment_stands_in_for_the_command_line,

@@ -59,17 +59,17 @@ static struct bytes strip_port(struct bytes text)
     return text;
 }
 
-static bool read_address(struct bytes element, uint8_t address[16])
+bool http1_read_address(struct bytes text, uint8_t address[16])
 {
-    char text[INET6_ADDRSTRLEN];
-    element = strip_port(element);
-    if (element.length == 0 || element.length >= sizeof text) {
+    char bare[INET6_ADDRSTRLEN];
+    text = strip_port(text);
+    if (text.length == 0 || text.length >= sizeof bare) {
         return false;
     }
-    memcpy(text, element.at, element.length);
-    text[element.length] = '\0';
+    memcpy(bare, text.at, text.length);
+    bare[text.length] = '\0';
     memcpy(address, MAPPED_PREFIX, sizeof MAPPED_PREFIX);
-    return inet_pton(AF_INET, text, address + 12) == 1 || inet_pton(AF_INET6, text, address) == 1;
+    return inet_pton(AF_INET, bare, address + 12) == 1 || inet_pton(AF_INET6, bare, address) == 1;
 }
 
 /* ---- X-Forwarded-For, from the right ---- */
@@ -133,7 +133,7 @@ static bool follow_chain(const struct service_config *config, const struct http1
         if (!chain_pop(&chain, &element)) {
             return true; // all of them are ours: the leftmost has to do
         }
-        if (!read_address(element, address)) {
+        if (!http1_read_address(element, address)) {
             return false;
         }
         *found = true;

@@ -152,6 +152,19 @@ enum { HTTP1_ADDRESS_BYTES_MAX = 48 };
 size_t http1_client_address(const struct service_config *config, struct http1_task *task,
                             const struct http1_incoming *incoming, char *text);
 
+/* The address that "127.0.0.1:80", "[::1]:80" or either without a port names, IPv4 mapped into IPv6.
+ * False if it names none. */
+bool http1_read_address(struct bytes text, uint8_t address[16]);
+
+/* http1_browser.c: whether a server without a password may answer this request, or a web page of
+ * another site makes a browser send it.
+ *   authority  of this server, as the request names it: Host, or that of an absolute target
+ *   is_check   the request asks /v1/check
+ * False after a failure. */
+bool http1_browser_admit(const struct service_config *config, struct http1_task *task,
+                         const struct http1_incoming *incoming, struct bytes authority,
+                         bool is_check);
+
 /* http1_wait.c: the last task of the batch is a take that may wait. True: it stands in line, and is
  * answered by http1_wait_answer(). False: its decision is in the batch.
  * held_bytes() and release() are of what is kept meanwhile, if anything. */

@@ -202,11 +202,11 @@ struct known_field {
 /* By the length of the name: at most two share one. */
 static const struct known_field KNOWN_FIELDS[18][2] = {
     [4] = {{"host", HTTP1_HOST}},
-    [6] = {{"expect", HTTP1_EXPECT}},
+    [6] = {{"expect", HTTP1_EXPECT}, {"origin", HTTP1_ORIGIN}},
     [10] = {{"connection", HTTP1_CONNECTION}, {"x-weir-key", HTTP1_X_WEIR_KEY}},
     [11] = {{"x-weir-cost", HTTP1_X_WEIR_COST}},
     [13] = {{"authorization", HTTP1_AUTHORIZATION}},
-    [14] = {{"content-length", HTTP1_CONTENT_LENGTH}},
+    [14] = {{"content-length", HTTP1_CONTENT_LENGTH}, {"sec-fetch-site", HTTP1_SEC_FETCH_SITE}},
     [15] = {{"x-forwarded-for", HTTP1_X_FORWARDED_FOR}},
     [17] = {{"transfer-encoding", HTTP1_TRANSFER_ENCODING}},
 };

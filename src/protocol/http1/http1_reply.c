@@ -59,6 +59,7 @@ const char *http1_phrase(unsigned status)
     case 413: return "Content Too Large";
     case 414: return "URI Too Long";
     case 417: return "Expectation Failed";
+    case 421: return "Misdirected Request";
     case 422: return "Unprocessable Content";
     case 429: return "Too Many Requests"; // RFC 6585
     case 431: return "Request Header Fields Too Large";

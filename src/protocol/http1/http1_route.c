@@ -71,8 +71,9 @@ static const struct endpoint *find_endpoint(struct bytes path)
     return NULL;
 }
 
-/* absolute-form, which every server must accept: what follows the authority. RFC 9112, 3.2.2. */
-static struct bytes strip_authority(struct bytes target)
+/* absolute-form, which every server must accept: what follows the authority. The authority counts
+ * then, and Host does not. RFC 9112, 3.2.2. */
+static struct bytes strip_authority(struct bytes target, struct bytes *authority)
 {
     static const char *const schemes[] = {"http://", "https://"};
     for (size_t i = 0; i < 2; i++) {
@@ -82,10 +83,12 @@ static struct bytes strip_authority(struct bytes target)
             continue;
         }
         target = (struct bytes){target.at + length, target.length - length};
+        authority->at = target.at;
         while (target.length > 0 && *target.at != '/' && *target.at != '?') {
             target.at++;
             target.length--;
         }
+        authority->length = (size_t)(target.at - authority->at);
         return target.length > 0 && *target.at == '/' ? target : (struct bytes){"/", 1};
     }
     return target;
@@ -94,11 +97,8 @@ static struct bytes strip_authority(struct bytes target)
 /* ---- Who may ask ---- */
 
 /* Authorization: Bearer PASSWORD. RFC 6750, section 2.1. */
-static bool may_enter(const struct service_config *config, const struct http1_incoming *incoming)
+static bool has_password(const struct service_config *config, const struct http1_incoming *incoming)
 {
-    if (config->password == NULL) {
-        return true;
-    }
     struct bytes given = {"", 0};
     if (http1_has(incoming->request, HTTP1_AUTHORIZATION)) {
         given = http1_slice_bytes(incoming->base, incoming->request->field[HTTP1_AUTHORIZATION]);
@@ -177,12 +177,18 @@ static bool is_method_allowed(enum methods methods, enum http1_method method)
     return method != HTTP1_TRACE;
 }
 
-/* The password opens everything but /healthz, which says no more than "ok". */
+/* The password opens everything but /healthz, which says no more than "ok". Without a password
+ * everything is open, but not to the pages that a browser has from elsewhere. */
 static bool enter(struct service *service, struct http1_task *task,
-                  const struct http1_incoming *incoming, const struct endpoint *endpoint)
+                  const struct http1_incoming *incoming, struct bytes authority,
+                  const struct endpoint *endpoint)
 {
+    if (service->config->password == NULL) {
+        bool is_check = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_CHECK;
+        return http1_browser_admit(service->config, task, incoming, authority, is_check);
+    }
     bool is_open = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_HEALTH;
-    if (is_open || may_enter(service->config, incoming)) {
+    if (is_open || has_password(service->config, incoming)) {
         return true;
     }
     counter_add(&service->counters->auth_failures[PROTOCOL_HTTP], 1);
@@ -212,15 +218,10 @@ static bool choose_method(struct http1_task *task, enum http1_method method,
                            http1_method_name(method), endpoint->path, task->allow);
 }
 
-/* False if the task has its answer already: because there is nothing here, or no way to it. */
-static bool choose(struct service *service, struct http1_task *task,
-                   const struct http1_incoming *incoming, struct bytes path,
+/* False if the task has its answer already: because there is nothing here. */
+static bool choose(struct http1_task *task, enum http1_method method, struct bytes path,
                    const struct endpoint *endpoint)
 {
-    enum http1_method method = incoming->request->method;
-    if (!enter(service, task, incoming, endpoint)) {
-        return false;
-    }
     if (method == HTTP1_UNKNOWN || method == HTTP1_CONNECT) {
         return http1_task_fail(task, 501, "this method is not known here");
     }
@@ -240,9 +241,12 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
     struct bytes path;
     struct bytes query;
     struct bytes target = http1_slice_bytes(incoming->base, incoming->request->target);
-    query_split(strip_authority(target), &path, &query);
+    struct bytes authority =
+        http1_slice_bytes(incoming->base, incoming->request->field[HTTP1_HOST]);
+    query_split(strip_authority(target, &authority), &path, &query);
     const struct endpoint *endpoint = find_endpoint(path);
-    if (!choose(service, task, incoming, path, endpoint)) {
+    if (!enter(service, task, incoming, authority, endpoint)
+        || !choose(task, incoming->request->method, path, endpoint)) {
         return;
     }
     task->answer = endpoint->answer;

@@ -19,7 +19,7 @@
 #include "http1_world.h"
 
 #define DATE      "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
-#define NO_STORE  "Cache-Control: no-store\r\n"
+#define OF_ALL    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 #define HOST      "Host: localhost\r\n"
 #define END       HOST "\r\n"
 #define NS_PER_MS UINT64_C(1000000)

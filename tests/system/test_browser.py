@@ -72,6 +72,16 @@ def test_a_rebound_name_reads_nothing(server):
         assert "--http-host rebind.evil.example" in answer.json["detail"]
 
 
+def test_every_answer_says_nosniff(server):
+    asked = [server.get(path) for path in ("/", "/healthz", "/metrics", "/<script>", "/v1/check?key=a&limit=1/h")]
+    asked += [server.post("take", key="a", limit="1/h"), server.post("show", key="b", limit="1/h")]
+    asked += [server.request("OPTIONS", "/v1/take"), server.get("/v1/check?key=a&limit=1/h")]
+    assert [answer.status for answer in asked] == [200, 200, 200, 404, 200, 429, 200, 204, 429]
+    for answer in asked:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+
+
 def test_names_are_chosen_on_the_command_line():
     with WeirServer("--http-host", "weir.example", "--http-host", "Other.example") as server:
         statuses = [server.get("/metrics", Host=name).status

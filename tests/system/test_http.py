@@ -299,7 +299,7 @@ def test_header_presets(preset, allowed, refused):
         server.get(target + "&cost=9")
         advance(server, 250)
         last = server.get(target)
-    common = {"date", "cache-control", "content-length"}
+    common = {"date", "cache-control", "content-length", "x-content-type-options"}
     assert (first.status, last.status) == (200, 429)
     assert fields(first, common) == allowed
     common |= {"retry-after", "content-type"}

@@ -177,6 +177,7 @@ static void test_reading_is_open_and_shared_with_no_other_site(void **state)
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         const char *reply = ask("GET", paths[i], HOST ELSEWHERE CROSS);
         assert_status(reply, 200);
+        assert_has(reply, "\r\nX-Content-Type-Options: nosniff\r\n");
         assert_lacks(reply, "Access-Control");
     }
     const char *preflight =

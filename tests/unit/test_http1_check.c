@@ -13,7 +13,7 @@ static void test_check_allows_by_200(void **state)
     (void)state;
     assert_string_equal(get("/v1/check?key=a&limit=10/s", ""),
                         "HTTP/1.1 200 OK\r\n" DATE "RateLimit-Policy: \"10/s\";q=10;w=1\r\n"
-                        "RateLimit: \"10/s\";r=9;t=1\r\n" NO_STORE "Content-Length: 0\r\n\r\n");
+                        "RateLimit: \"10/s\";r=9;t=1\r\n" OF_ALL "Content-Length: 0\r\n\r\n");
 }
 
 /* The rate alone is half of the truth where the bucket holds more, or less, than its count. */
@@ -58,7 +58,7 @@ static void test_check_refuses_by_429(void **state)
                    "\"detail\":\"10/10s capacity=5 is limited to 10 per 10 s, at most 5 at once\","
                    "\"violated-policies\":[\"10/10s capacity=5\"],");
     assert_has(reply, "\r\nRetry-After: 2\r\nRateLimit-Policy: \"10/10s capacity=5\";q=5;w=5\r\n"
-                      "RateLimit: \"10/10s capacity=5\";r=0;t=2\r\n" NO_STORE);
+                      "RateLimit: \"10/10s capacity=5\";r=0;t=2\r\n" OF_ALL);
     assert_lacks(reply, "\"key\"");
     assert_problem(get("/v1/check?key=a&limit=10/s&cost=11", ""), 429, "is more than 10/s ever");
 }
@@ -235,12 +235,12 @@ static void assert_preset(enum header_preset preset, const char *allowed, const 
     assert_status(post("/v1/reset", "{\"key\":\"a\",\"limit\":\"10/10s\"}"), 200);
     assert_status(get("/v1/check?key=a&limit=10/10s&cost=9", ""), 200);
     (void)snprintf(expected, sizeof expected,
-                   "HTTP/1.1 200 OK\r\n" DATE "%s" NO_STORE "Content-Length: 0\r\n\r\n", allowed);
+                   "HTTP/1.1 200 OK\r\n" DATE "%s" OF_ALL "Content-Length: 0\r\n\r\n", allowed);
     assert_string_equal(get("/v1/check?key=a&limit=10/10s", ""), expected);
     world.service.now_ns = 220 * NS_PER_MS;
     const char *reply = get("/v1/check?key=a&limit=10/10s", "");
     (void)snprintf(expected, sizeof expected,
-                   "HTTP/1.1 429 Too Many Requests\r\n" DATE "Retry-After: 1\r\n%s" NO_STORE,
+                   "HTTP/1.1 429 Too Many Requests\r\n" DATE "Retry-After: 1\r\n%s" OF_ALL,
                    refused);
     if (strncmp(reply, expected, strlen(expected)) != 0) {
         fail_msg("%s is not %s", reply, expected);

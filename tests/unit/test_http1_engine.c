@@ -12,7 +12,7 @@ static void test_take_answers_in_json(void **state)
     assert_string_equal(
         post("/v1/take", "{\"key\":\"alice\",\"limit\":\"10/s\",\"cost\":2.5}"),
         "HTTP/1.1 200 OK\r\n" DATE "RateLimit-Policy: \"10/s\";q=10;w=1\r\n"
-        "RateLimit: \"10/s\";r=7;t=1\r\n" NO_STORE
+        "RateLimit: \"10/s\";r=7;t=1\r\n" OF_ALL
         "Content-Type: application/json\r\nContent-Length: 130\r\n\r\n"
         "{\"verdict\":\"allowed\",\"capacity\":10,\"remaining\":7,\"retry_after_ns\":-1,"
         "\"retry_after_ms\":-1,\"reset_after_ns\":250000000,\"delay_ns\":0}\n");
@@ -28,7 +28,7 @@ static void test_a_refusal_is_a_problem_with_the_decision_in_it(void **state)
     assert_string_equal(
         post("/v1/take", "{\"key\":\"alice\",\"limit\":\"25/5s\"}"),
         "HTTP/1.1 429 Too Many Requests\r\n" DATE "Retry-After: 1\r\n"
-        "RateLimit-Policy: \"25/5s\";q=25;w=5\r\nRateLimit: \"25/5s\";r=0;t=1\r\n" NO_STORE
+        "RateLimit-Policy: \"25/5s\";q=25;w=5\r\nRateLimit: \"25/5s\";r=0;t=1\r\n" OF_ALL
         "Content-Type: application/problem+json\r\nContent-Length: 321\r\n\r\n"
         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
         "\"title\":\"Quota exceeded\",\"status\":429,"
@@ -211,7 +211,7 @@ static void test_methods_and_paths(void **state)
     assert_has(reply, "\r\nAllow: POST, OPTIONS\r\n");
     assert_has(request("DELETE /metrics HTTP/1.1\r\n" END), "\r\nAllow: GET, HEAD, OPTIONS\r\n");
     assert_string_equal(request("OPTIONS /v1/fill HTTP/1.1\r\n" END),
-                        "HTTP/1.1 204 No Content\r\n" DATE "Allow: POST, OPTIONS\r\n" NO_STORE
+                        "HTTP/1.1 204 No Content\r\n" DATE "Allow: POST, OPTIONS\r\n" OF_ALL
                         "\r\n");
     assert_has(request("OPTIONS * HTTP/1.1\r\n" END), "\r\nAllow: GET, HEAD, POST, OPTIONS\r\n");
     assert_problem(request("BREW / HTTP/1.1\r\n" END), 501, "method");

@@ -240,5 +240,5 @@ char *http1_put_decision_headers(struct http1_batch *batch, const struct service
         case HEADERS_NONE: break;
         }
     }
-    return put_literal(at, "Cache-Control: no-store\r\n");
+    return put_literal(at, HTTP1_FIELDS_OF_ALL);
 }

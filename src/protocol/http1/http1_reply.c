@@ -139,7 +139,7 @@ static void reply_body(struct http1_batch *batch, const struct service *service,
     if (status == 401) {
         at = put_literal(at, "WWW-Authenticate: Bearer realm=\"weir\"\r\n");
     }
-    at = put_literal(at, "Cache-Control: no-store\r\n");
+    at = put_literal(at, HTTP1_FIELDS_OF_ALL);
     at = put_connection(at, task);
     at = status == 204 ? at : put_content(at, type, body.length);
     at = put_literal(at, "\r\n");

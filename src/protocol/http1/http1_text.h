@@ -23,6 +23,9 @@ static inline char *put_bytes(char *at, const void *bytes, size_t count)
 /* A string literal, whose length the compiler knows. */
 #define put_literal(at, literal) put_bytes((at), "" literal, sizeof(literal) - 1)
 
+/* What every answer has: no cache keeps it, and no browser takes it for a script or a page. */
+#define HTTP1_FIELDS_OF_ALL "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+
 static inline char *put_text(char *at, const char *text)
 {
     return put_bytes(at, text, strlen(text));

@@ -132,14 +132,17 @@ def guarding_server():
 
 def test_nginx_lets_pass_and_refuses_with_429(guarding_server, start_nginx):
     nginx = start_nginx(guarding_server)
-    for _ in range(10):
-        status, _, body = nginx.get("-H", "X-Api-Key: alice")
+    for left in range(9, -1, -1):
+        status, headers, body = nginx.get("-H", "X-Api-Key: alice")
         assert (status, body) == (200, "hello\n")
+        assert headers["ratelimit"] == f'"10/10s";r={left};t={10 - left}'
+        assert headers["ratelimit-policy"] == '"10/10s";q=10;w=10'
     set_clock(guarding_server, 100_000_000)
     status, headers, _ = nginx.get("-H", "X-Api-Key: alice")
     assert status == 429
     assert headers["retry-after"] == "1"
     assert headers["ratelimit"] == '"10/10s";r=0;t=1'
+    assert headers["ratelimit-policy"] == '"10/10s";q=10;w=10'
     assert nginx.get("-H", "X-Api-Key: bob")[0] == 200
     set_clock(guarding_server, NS_PER_S)
     assert nginx.get("-H", "X-Api-Key: alice")[0] == 200
@@ -206,6 +209,14 @@ def test_nginx_refuses_where_its_host_is_not_weirs(guarding_server, start_nginx)
     assert host in read_snippet()
     nginx = start_nginx(guarding_server, read_snippet().replace(host, ""))
     assert nginx.get("-H", "X-Api-Key: alice")[0] == 403
+
+
+def test_nginx_sends_no_ratelimit_where_weir_is_not_there(guarding_server, start_nginx):
+    nginx = start_nginx(guarding_server)
+    guarding_server.stop()
+    status, headers, _ = nginx.get("-H", "X-Api-Key: alice")
+    assert status == 200
+    assert "ratelimit" not in headers
 
 
 def test_nginx_refuses_a_key_that_weir_does_not_read(guarding_server, start_nginx):

@@ -16,6 +16,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -24,11 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 20  # for anything that should happen at once; sanitizers are slow
 
 
+HOME = tempfile.TemporaryDirectory(prefix="weir-home-")  # of those that have no other: gone when the tests end
+
+
 def clean_environment(**more):
-    """Nothing of weir's, nor of colours, is set by whoever runs the tests."""
+    """Nothing of weir's, nor of colours, comes from the user that runs the tests; nor does the home."""
     clean = {name: value for name, value in os.environ.items()
-             if not name.startswith("WEIR_") and name != "NO_COLOR"}
-    return {**clean, **more}
+             if not name.startswith(("WEIR_", "XDG_")) and name not in ("NO_COLOR", "HOME")}
+    return {**clean, "HOME": HOME.name, **more}
 
 
 def weir_binary():

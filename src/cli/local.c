@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/local.h"
 
+#include "cli/stuck.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -40,6 +42,7 @@ int local_send(struct local *local, const struct question *question)
         local->requests.requests[i].cost_micro = question->cost_micro;
     }
     local->wait_ns = question->wait_ms * NS_PER_MS;
+    stuck_watch(STUCK_S + question->wait_ms / 1000);
     int error = pthread_create(&local->thread, NULL, stand_in_line, local);
     if (error != 0) {
         complain(question->command, "no thread to wait in: %s", strerror(error));
@@ -55,6 +58,7 @@ void local_receive(struct local *local, const struct question *question, struct 
     (void)pthread_join(local->thread, NULL);
     (void)!read(local->fd, &counter, sizeof counter);
     local->is_asking = false;
+    stuck_end();
     question_begin_answer(question, answer);
     answer->is_local = true;
     memcpy(answer->each, local->decisions, sizeof answer->each);
@@ -69,6 +73,8 @@ void local_close(struct local *local)
     if (local->fd > 0) {
         (void)close(local->fd);
     }
+    stuck_watch(STUCK_S);
     weir_limiter_close(local->limiter);
+    stuck_end();
     local->limiter = NULL;
 }

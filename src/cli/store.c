@@ -12,12 +12,16 @@
 
 #include "cli/store_option.h"
 #include "cli/store_resize.h"
+#include "cli/stuck.h"
 #include "core/quantity.h"
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
 #include "store/table/file_header.h"
+#include "store/table/renew.h"
 
-enum { OPTION_STORE, OPTION_EVENTS, OPTION_JSON };
+enum { OPTION_STORE, OPTION_EVENTS, OPTION_FORCE, OPTION_JSON };
+
+enum { SCANNED_PER_S = 64 << 20 }; // at least, of a store that is looked through
 
 enum { GROW_FROM_PERCENT = 70 }; // of the slots in use: beyond 80 some may find no room
 
@@ -27,6 +31,9 @@ static const struct option OPTIONS[] = {
     [OPTION_EVENTS] = {"events", "SIZE",
                        "of resize: how much memory for the events of windows;\n"
                        "otherwise it changes in proportion"},
+    [OPTION_FORCE] = {"force", NULL,
+                      "of reset: make everything behind the header of the file new,\n"
+                      "also if it is damaged; nobody else may have the file open"},
     [OPTION_JSON] = {"json", NULL, "one line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -128,6 +135,13 @@ static int run_status(const struct weir_limiter *limiter, const char *url, bool 
     return CLI_DONE;
 }
 
+static uint64_t limiter_bytes(const struct weir_limiter *limiter)
+{
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(limiter, &stats);
+    return stats.memory_bytes + stats.events_bytes;
+}
+
 static int run_reset(const struct weir_limiter *limiter, bool json)
 {
     struct weir_rule any;
@@ -144,8 +158,21 @@ struct upkeep {
     struct store_option store;
     const char *action;
     uint64_t bytes, events_bytes; // of resize
+    bool force;                   // of reset
     bool json;
 };
+
+/* Without a look at what is in it. */
+static int run_renewal(const struct command *command, const char *path, bool json)
+{
+    struct weir_error error;
+    if (table_renew_file(path, &error) != WEIR_OK) {
+        complain(command, "%s", error.message);
+        return CLI_FAILED;
+    }
+    (void)printf(json ? "{\"renewed\":true}\n" : "all buckets, locks, lines and events are new\n");
+    return CLI_DONE;
+}
 
 /* Looking after a store must not make one. */
 static int check_there(const struct command *command, const char *url, struct store_url *parsed)
@@ -186,11 +213,16 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
     if (code == CLI_DONE && is_action(upkeep, "resize")) {
         return store_resize(command, url.path, upkeep->bytes, upkeep->events_bytes, upkeep->json);
     }
+    if (code == CLI_DONE && upkeep->force) {
+        return run_renewal(command, url.path, upkeep->json);
+    }
     code = code == CLI_DONE ? store_option_open(&upkeep->store, command, &limiter) : code;
     if (code == CLI_DONE) {
+        stuck_watch(STUCK_S + limiter_bytes(limiter) / SCANNED_PER_S);
         code = is_action(upkeep, "reset") ? run_reset(limiter, upkeep->json)
                                           : run_status(limiter, upkeep->store.url, upkeep->json);
         weir_limiter_close(limiter);
+        stuck_end();
     }
     return code;
 }
@@ -237,6 +269,9 @@ static int check_action(const struct command *command, const struct upkeep *upke
     if (!is_resize && upkeep->events_bytes != 0) {
         return usage_error(command, "--events is an option of resize");
     }
+    if (upkeep->force && !is_action(upkeep, "reset")) {
+        return usage_error(command, "--force is an option of reset");
+    }
     return CLI_DONE;
 }
 
@@ -250,6 +285,7 @@ static int run_store(const struct command *command, int count, char **words)
         switch (option) {
         case OPTION_STORE: upkeep.store.url = value; break;
         case OPTION_EVENTS: code = read_events(command, &upkeep, value); break;
+        case OPTION_FORCE: upkeep.force = true; break;
         case OPTION_JSON: upkeep.json = true; break;
         case ARGUMENT_HELP: command_help(command); return CLI_DONE;
         case ARGUMENT_WORD: code = read_word(command, &upkeep, value); break;
@@ -272,7 +308,9 @@ const struct command STORE_COMMAND = {
         "resize moves all buckets to a file of another size, 64K to 16T, which gets the name of\n"
         "the first. None is lost, nor a charge: takes wait for a moment, and go on there.\n"
         "reset empties all buckets, as if nobody had ever taken from them.\n"
-        "Others may use the file meanwhile.",
+        "Others may use the file meanwhile. reset --force needs it for itself, and heals a file "
+        "that\n"
+        "is damaged: it looks at nothing but the header.",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
                 "    weir store resize 64M\n"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/store_option.h"
 
+#include "cli/stuck.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +184,10 @@ int store_option_open(const struct store_option *store, const struct command *co
     struct weir_limiter_config config = {.store = store->url};
     struct weir_error error = {.message = ""};
     process_end_if_cut();
+    stuck_begin(store->url);
+    stuck_watch(STUCK_S);
     enum weir_status status = weir_limiter_open(limiter, &config, &error);
+    stuck_end();
     if (status == WEIR_E_SYNTAX) {
         complain_at(command, store->url, &error);
         return CLI_USAGE;
@@ -204,9 +209,11 @@ int store_option_ask(const struct store_option *store, const struct question *qu
         return code;
     }
     code = store_option_compile(&made, limiter, question);
+    stuck_watch(STUCK_S);
     if (code == CLI_DONE) {
         decide(limiter, &made, question, answer);
     }
     weir_limiter_close(limiter);
+    stuck_end();
     return code;
 }

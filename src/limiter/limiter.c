@@ -129,6 +129,12 @@ enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct 
                     "these buckets are private to the process that opened them, and this is its "
                     "child: open memory:?shared=yes before fork(), or file:/path");
     }
+    if (status == WEIR_E_SYSTEM) {
+        return fail(
+            error, status, 0,
+            "this process came out of fork(), and may not open the buckets that it has inherited: "
+            "open them before it gives up its rights");
+    }
     if (status == WEIR_E_FILE) {
         return fail(error, status, 0,
                     "the buckets have moved to a file of another size, which cannot be opened from "

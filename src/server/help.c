@@ -48,7 +48,7 @@ const char *const OPTIONS_HELP_TEXT[] = {
 "      --refused-status CODE  of GET /v1/check for a refusal; nginx's auth_request wants 403   [429]\n"
 "      --disclose-keys        HTTP's problem details may say the key (keys are often secrets)\n"
 "      --trusted-proxy CIDR   whose X-Forwarded-For to believe; several times               [nobody]\n"
-"      --http-host NAME       a name of this server in Host; several times   [localhost and addresses]\n"
+"      --http-host NAME       a name of this server in Host; several times  [localhost and addresses]\n"
 "      --redis-version X.Y.Z  what HELLO and INFO call redis_version                         [7.2.4]\n"
 "\n"
 "What to say, on standard error.\n"

@@ -17,8 +17,8 @@
 
 #include "store/table/inside.h"
 #include "store/table/moving.h"
-#include "sync/mutex.h"
 #include "sync/atomic.h"
+#include "sync/mutex.h"
 
 enum { THREADS = 3, KEYS = 24, MOVES = 60, MOVES_SOAK = 3000, TABLES_MAX = MOVES_SOAK + 1 };
 

@@ -463,7 +463,8 @@ static enum weir_status look_at_file(struct opening *opening)
     return result == WEIR_OK ? check_file_system(opening) : result;
 }
 
-static enum weir_status use_file(struct opening *opening)
+/* A table over a file that may be used, which this process has not joined. */
+static enum weir_status check_file(struct opening *opening)
 {
     struct file_header header = {.epoch = 0};
     const struct file_stamp *stamp = &header.stamp;
@@ -479,7 +480,12 @@ static enum weir_status use_file(struct opening *opening)
     status = status == WEIR_OK ? check_size(opening, &header) : status;
     status = status == WEIR_OK ? map(opening) : status;
     struct table_shape shape = {stamp->stripe_count, stamp->stripe_lines, 0};
-    status = status == WEIR_OK ? lay_table(opening, shape, stamp->regions) : status;
+    return status == WEIR_OK ? lay_table(opening, shape, stamp->regions) : status;
+}
+
+static enum weir_status use_file(struct opening *opening)
+{
+    enum weir_status status = check_file(opening);
     return status == WEIR_OK ? join(opening) : status;
 }
 
@@ -536,12 +542,27 @@ enum weir_status opening_make(struct opening *opening, const struct file_config 
     return opening->fd >= 0 ? fill_file(opening) : fail_making(opening, "make", errno);
 }
 
+static bool open_file(struct opening *opening)
+{
+    opening->fd = open(opening->name, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    return opening->fd >= 0;
+}
+
+enum weir_status opening_look(struct opening *opening, const struct file_config *config,
+                              struct weir_error *error)
+{
+    enum weir_status status = begin(opening, config, error);
+    if (status == WEIR_OK) {
+        status = open_file(opening) ? check_file(opening) : fail_opening(opening, errno);
+    }
+    return status;
+}
+
 /* One look. *again: what was found, or not, is no longer so. */
 static enum weir_status open_or_make(struct opening *opening, bool *again)
 {
     *again = false;
-    opening->fd = open(opening->name, O_RDWR | O_CLOEXEC | O_NOCTTY);
-    if (opening->fd >= 0) {
+    if (open_file(opening)) {
         enum weir_status status = use_file(opening);
         bool has_moved = status == WEIR_OK && file_phase(header_of(opening)) == FILE_MOVED;
         status = has_moved ? opening_lead_on(opening) : status;

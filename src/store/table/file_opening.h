@@ -36,6 +36,10 @@ struct opening {
 enum weir_status opening_run(struct opening *opening, const struct file_config *config,
                              struct weir_error *error);
 
+/* The same for one that is there, but for joining those that use it: nobody may use the table. */
+enum weir_status opening_look(struct opening *opening, const struct file_config *config,
+                              struct weir_error *error);
+
 /* Makes another's successor of config->bytes at config->path, complete and on the disk. What is there is
  * removed first. */
 enum weir_status opening_make(struct opening *opening, const struct file_config *config,

@@ -19,7 +19,8 @@
  * 0 .. WEIR_COST_MAX; larger ones exceed every capacity.
  *
  * A window (limit.h) keeps a log, which no 16 bytes hold: under one every call here is answered with
- * verdict error, and a limiter is what has them.
+ * verdict error, and a limiter is what has them. The same answer comes under a limit of zeroes, which is what a
+ * failed weir_limit_from_text() leaves.
  *
  * When a bucket is used under a limit with other numbers, it keeps its moment: the time until it
  * is empty. A remainder that the new limit cannot hold counts as one nanosecond. */

@@ -23,6 +23,7 @@
  *     WEIR_TOGETHER_MAX, neither all takes nor all can_takes, or two about one bucket
  *   - it was asked of a struct weir_bucket (weir_bucket_take() and its like), but the limit is a window,
  *     which keeps more than that holds
+ *   - the limit, or the rule, is all zeroes: what a failed weir_limit_from_text(), or weir_rule_from_text(), leaves
  *   - there is no memory to wait in, or who waits is sent away: a shaper shuts down
  *   - the store is out of reach: weir_limiter_status() says why */
 #ifndef WEIR_DECISION_H

@@ -162,12 +162,14 @@ WEIR_MUST_USE enum weir_status weir_limit_print(const struct weir_limit_config *
 
 /* Compiles a config.
  *   WEIR_OK, WEIR_E_RANGE or WEIR_E_INEXACT as above (error->offset is then 0)
- * On failure *limit is unspecified. `error` may be NULL. Thread-safe; never allocates. */
+ * On failure *limit is all zeroes, and every decision under it is WEIR_FAILED. `error` may be NULL. Thread-safe;
+ * never allocates. */
 WEIR_MUST_USE enum weir_status weir_limit_init(struct weir_limit *limit,
                                                const struct weir_limit_config *config,
                                                struct weir_error *error);
 
-/* weir_limit_parse() and weir_limit_init() in one, from a NUL-terminated text. */
+/* weir_limit_parse() and weir_limit_init() in one, from a NUL-terminated text. On failure *limit is all
+ * zeroes. */
 WEIR_MUST_USE enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,
                                                     struct weir_error *error);
 

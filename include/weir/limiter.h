@@ -131,7 +131,9 @@ void weir_rule_init(struct weir_rule *rule, const struct weir_limiter *limiter,
 void weir_rule_init_named(struct weir_rule *rule, const struct weir_limiter *limiter,
                           const struct weir_limit *limit, const void *name, size_t name_len);
 
-/* weir_limit_from_text() and weir_rule_init() in one; statuses of the former. */
+/* weir_limit_from_text() and weir_rule_init() in one; statuses of the former. On failure *rule is all zeroes,
+ * and every take with it is an error: whatever is asked with a rule of zeroes is answered WEIR_FAILED, and
+ * charges nothing. */
 WEIR_MUST_USE enum weir_status weir_rule_from_text(struct weir_rule *rule,
                                                    const struct weir_limiter *limiter,
                                                    const char *text, struct weir_error *error);

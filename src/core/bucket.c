@@ -16,10 +16,20 @@ static void move_to(struct weir_bucket *bucket, const struct weir_limit *limit, 
     }
 }
 
+static struct weir_decision failed(const struct weir_limit *limit)
+{
+    struct weir_decision decision;
+    bucket_answer_failed(&decision, limit);
+    return decision;
+}
+
 struct weir_decision weir_bucket_take(struct weir_bucket *bucket, const struct weir_limit *limit,
                                       uint64_t cost_micro, uint64_t now_ns)
 {
     struct weir_decision decision;
+    if (!limit_is_compiled(limit)) {
+        return failed(limit);
+    }
     now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = kind_take(*bucket, limit, &charge, now_ns);
@@ -44,10 +54,15 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
     now_ns = clamp_now(now_ns);
     struct weir_amount unused_spill;
     bool unused_full;
+    spill = spill != NULL ? spill : &unused_spill;
+    full = full != NULL ? full : &unused_full;
+    if (!limit_is_compiled(limit)) {
+        *spill = amount_of(cost_micro, WEIR_UNIT);
+        *full = false;
+        return failed(limit);
+    }
     struct charge charge = charge_of(limit, cost_micro);
-    struct outcome outcome =
-        kind_fill(*bucket, limit, &charge, now_ns, spill != NULL ? spill : &unused_spill,
-                  full != NULL ? full : &unused_full);
+    struct outcome outcome = kind_fill(*bucket, limit, &charge, now_ns, spill, full);
     move_to(bucket, limit, outcome.moment);
     kind_answer(&decision, limit, outcome, now_ns);
     return decision;
@@ -57,6 +72,9 @@ struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct
                                         uint64_t cost_micro, uint64_t now_ns)
 {
     struct weir_decision decision;
+    if (!limit_is_compiled(limit)) {
+        return failed(limit);
+    }
     now_ns = clamp_now(now_ns);
     struct charge charge = charge_of(limit, cost_micro);
     struct outcome outcome = kind_refund(*bucket, limit, &charge, now_ns);
@@ -70,6 +88,12 @@ struct weir_decision weir_bucket_show(const struct weir_bucket *bucket,
                                       struct weir_amount *level)
 {
     struct weir_decision decision;
+    if (!limit_is_compiled(limit)) {
+        if (level != NULL) {
+            *level = amount_of(0, 1);
+        }
+        return failed(limit);
+    }
     now_ns = clamp_now(now_ns);
     if (level != NULL) {
         *level = kind_level(*bucket, limit, now_ns);

@@ -73,6 +73,14 @@ struct charge {
     int64_t utc_offset_ns; /* UTC minus the store's clock; only fixed limits look at it */
 };
 
+/* A limit of zeroes is what a failed weir_limit_init() leaves. Nothing can be decided under it: every division
+ * here is by the denominator, which in a compiled limit is at least 1. The usual take needs no check, because no
+ * cost has a usual span under such a limit; every other way to a decision checks first. */
+static inline bool limit_is_compiled(const struct weir_limit *limit)
+{
+    return limit->denominator != 0;
+}
+
 /* The moment a state means under a limit. A remainder of another limit's numbers that this one
  * cannot hold counts as one nanosecond: an error below one nanosecond per change of numbers. */
 static inline struct span bucket_moment(struct weir_bucket bucket, const struct weir_limit *limit)

@@ -201,13 +201,10 @@ static enum weir_status compile_window(struct weir_limit *limit,
     return check_capacity(config, "window", error);
 }
 
-enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
-                                 struct weir_error *error)
+/* Of a config whose numbers are in range. On failure *limit is half made. */
+static enum weir_status compile(struct weir_limit *limit, const struct weir_limit_config *config,
+                                struct weir_error *error)
 {
-    enum weir_status status = check(config, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
     *limit = (struct weir_limit){
         .capacity_micro = config->capacity_micro,
         .capacity = config->capacity_micro / WEIR_UNIT,
@@ -229,10 +226,25 @@ enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_lim
     return compile_bucket(limit, config, error);
 }
 
+enum weir_status weir_limit_init(struct weir_limit *limit, const struct weir_limit_config *config,
+                                 struct weir_error *error)
+{
+    enum weir_status status = check(config, error);
+    status = status == WEIR_OK ? compile(limit, config, error) : status;
+    if (status != WEIR_OK) {
+        *limit = (struct weir_limit){0};
+    }
+    return status;
+}
+
 enum weir_status weir_limit_from_text(struct weir_limit *limit, const char *text,
                                       struct weir_error *error)
 {
     struct weir_limit_config config;
     enum weir_status status = weir_limit_parse(&config, text, strlen(text), error);
-    return status != WEIR_OK ? status : weir_limit_init(limit, &config, error);
+    if (status != WEIR_OK) {
+        *limit = (struct weir_limit){0};
+        return status;
+    }
+    return weir_limit_init(limit, &config, error);
 }

@@ -192,6 +192,8 @@ enum weir_status weir_rule_from_text(struct weir_rule *rule, const struct weir_l
     enum weir_status status = weir_limit_from_text(&limit, text, error);
     if (status == WEIR_OK) {
         weir_rule_init(rule, limiter, &limit);
+    } else {
+        *rule = (struct weir_rule){.hash_key = {0}};
     }
     return status;
 }

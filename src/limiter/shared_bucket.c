@@ -14,8 +14,12 @@ __attribute__((noinline)) static struct weir_decision take_any(struct weir_bucke
                                                                uint64_t cost_micro, uint64_t now_ns,
                                                                unsigned turns)
 {
-    struct charge charge = charge_of(limit, cost_micro);
     struct weir_decision decision;
+    if (!limit_is_compiled(limit)) {
+        bucket_answer_failed(&decision, limit);
+        return decision;
+    }
+    struct charge charge = charge_of(limit, cost_micro);
     struct weir_bucket seen;
     struct outcome outcome;
     do {

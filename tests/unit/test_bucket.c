@@ -330,6 +330,55 @@ static void test_a_shared_bucket_decides_likewise(void **state)
     }
 }
 
+static void test_a_limit_that_could_not_be_read_is_all_zeroes(void **state)
+{
+    (void)state;
+    static const struct weir_limit ZEROES = {0};
+    static const struct weir_limit_config TOO_FINE = {
+        .count_micro = WEIR_DENOMINATOR_MAX + 2, .period_ns = 1, .capacity_micro = WEIR_UNIT};
+    struct weir_limit limit;
+    memset(&limit, 0xa5, sizeof limit);
+    assert_int_equal(weir_limit_from_text(&limit, "10/parsec", NULL), WEIR_E_SYNTAX);
+    assert_memory_equal(&limit, &ZEROES, sizeof limit);
+    memset(&limit, 0xa5, sizeof limit);
+    assert_int_equal(weir_limit_init(&limit, &TOO_FINE, NULL), WEIR_E_INEXACT);
+    assert_memory_equal(&limit, &ZEROES, sizeof limit);
+}
+
+static void test_a_limit_of_zeroes_is_an_error(void **state)
+{
+    (void)state;
+    static const struct weir_limit ZEROES = {0};
+    static const struct weir_bucket STATES[] = {{0, 0}, {5 * S, 0}, {5 * S, 3}};
+    static const uint64_t COSTS[] = {0, 1, WEIR_UNIT, WEIR_COST_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < 4; j++) {
+            struct weir_bucket bucket = STATES[i];
+            struct weir_shared_bucket shared = {STATES[i]};
+            uint64_t cost = COSTS[j];
+            struct weir_amount amount;
+            bool full = true;
+            assert_decision(weir_bucket_take(&bucket, &ZEROES, cost, S), WEIR_FAILED, 0, -1, -1);
+            assert_decision(weir_bucket_can_take(&bucket, &ZEROES, cost, S), WEIR_FAILED, 0, -1,
+                            -1);
+            assert_decision(weir_bucket_refund(&bucket, &ZEROES, cost, S), WEIR_FAILED, 0, -1, -1);
+            assert_decision(weir_bucket_fill(&bucket, &ZEROES, cost, S, NULL, NULL), WEIR_FAILED, 0,
+                            -1, -1);
+            assert_decision(weir_bucket_show(&bucket, &ZEROES, S, NULL), WEIR_FAILED, 0, -1, -1);
+            assert_decision(weir_bucket_fill(&bucket, &ZEROES, WEIR_UNIT, S, &amount, &full),
+                            WEIR_FAILED, 0, -1, -1);
+            assert_amount(amount, "1"); // all of it is spilled
+            assert_false(full);
+            assert_decision(weir_bucket_show(&bucket, &ZEROES, S, &amount), WEIR_FAILED, 0, -1, -1);
+            assert_amount(amount, "0");
+            assert_decision(weir_shared_bucket_take(&shared, &ZEROES, cost, S), WEIR_FAILED, 0, -1,
+                            -1);
+            assert_same(bucket, STATES[i]);
+            assert_same(shared.bucket, STATES[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +402,8 @@ int main(void)
         cmocka_unit_test(test_the_smallest_and_the_finest),
         cmocka_unit_test(test_remaining_is_rounded_down),
         cmocka_unit_test(test_a_shared_bucket_decides_likewise),
+        cmocka_unit_test(test_a_limit_that_could_not_be_read_is_all_zeroes),
+        cmocka_unit_test(test_a_limit_of_zeroes_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -390,6 +390,109 @@ static void test_an_operation_that_does_not_exist_is_an_error(void **state)
     }
 }
 
+static void assert_failed(struct weir_decision decision)
+{
+    assert_int_equal(decision.verdict, WEIR_FAILED);
+    assert_int_equal(decision.capacity, 0);
+    assert_int_equal(decision.remaining, 0);
+    assert_int_equal(decision.retry_after_ns, -1);
+    assert_int_equal(decision.reset_after_ns, -1);
+    assert_int_equal(decision.delay_ns, 0);
+}
+
+/* A limiter whose keys of a rule of zeroes, "there" and "blocked", have buckets: their hash key is zeroes as well, so a
+ * compiled limit with that hash key makes them. */
+static struct weir_limiter *open_with_buckets_of_zeroes(void)
+{
+    struct weir_limiter *limiter = open_limiter(1 << 20);
+    struct weir_rule same = rule_of(limiter, "7/s");
+    memset(same.hash_key, 0, sizeof same.hash_key);
+    assert_int_equal(weir_limiter_take(limiter, &same, "there", 5, WEIR_UNIT).verdict,
+                     WEIR_ALLOWED);
+    assert_int_equal(weir_limiter_block(limiter, &same, "blocked", 7, 3600 * S).verdict,
+                     WEIR_BLOCKED);
+    return limiter;
+}
+
+static void test_a_rule_that_could_not_be_read_is_all_zeroes(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {"10/parsec", "", "0/s", "window 1.5/s", "1/99y"};
+    static const struct weir_rule ZEROES = {.hash_key = {0}};
+    struct weir_limiter *limiter = open_limiter(1 << 20);
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        struct weir_rule rule;
+        memset(&rule, 0xa5, sizeof rule);
+        assert_int_not_equal(weir_rule_from_text(&rule, limiter, BAD[i], NULL), WEIR_OK);
+        assert_memory_equal(&rule, &ZEROES, sizeof rule);
+    }
+    weir_limiter_close(limiter);
+}
+
+static void test_every_operation_with_a_rule_of_zeroes_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const KEYS[] = {"", "there", "blocked", "new"};
+    static const uint64_t COSTS[] = {0, 1, WEIR_UNIT, 2 * WEIR_UNIT, WEIR_COST_MAX, UINT64_MAX};
+    static const struct weir_rule ZEROES = {.hash_key = {0}};
+    struct weir_limiter *limiter = open_with_buckets_of_zeroes();
+    for (size_t i = 0; i < 4; i++) {
+        const char *key = KEYS[i];
+        size_t key_len = strlen(key);
+        for (size_t j = 0; j < sizeof COSTS / sizeof COSTS[0]; j++) {
+            for (int operation = WEIR_TAKE; operation <= WEIR_UNBLOCK; operation++) {
+                struct weir_detail detail;
+                assert_failed(ask(limiter, &ZEROES, key, (enum weir_operation)operation, COSTS[j],
+                                  weir_limiter_now_ns(limiter), &detail));
+                assert_false(detail.existed);
+                assert_false(detail.full);
+            }
+            assert_failed(weir_limiter_take(limiter, &ZEROES, key, key_len, COSTS[j]));
+            assert_failed(weir_limiter_take_at(limiter, &ZEROES, key, key_len, COSTS[j], 5));
+            assert_failed(weir_limiter_can_take(limiter, &ZEROES, key, key_len, COSTS[j]));
+            assert_failed(weir_limiter_refund(limiter, &ZEROES, key, key_len, COSTS[j]));
+            assert_failed(weir_limiter_acquire(limiter, &ZEROES, key, key_len, COSTS[j], 0));
+            assert_failed(weir_limiter_acquire(limiter, &ZEROES, key, key_len, COSTS[j], S));
+        }
+        assert_failed(weir_limiter_block(limiter, &ZEROES, key, key_len, S));
+        assert_false(weir_limiter_unblock(limiter, &ZEROES, key, key_len));
+    }
+    weir_limiter_close(limiter);
+}
+
+/* One bad limit among others spoils the take, whether its bucket is there or not, and charges nobody. */
+static void test_a_run_with_a_rule_of_zeroes_is_an_error(void **state)
+{
+    (void)state;
+    static const struct weir_rule ZEROES = {.hash_key = {0}};
+    struct weir_limiter *limiter = open_with_buckets_of_zeroes();
+    struct weir_rule good = rule_of(limiter, "10/d");
+    for (uint64_t cost_micro = 0; cost_micro <= WEIR_UNIT; cost_micro += WEIR_UNIT / 2) {
+        for (int first = 0; first < 2; first++) {
+            struct weir_request requests[3] = {
+                {.rule = &good, .key = "k", .key_len = 1, .cost_micro = cost_micro},
+                {.rule = &good, .key = "l", .key_len = 1, .cost_micro = cost_micro},
+                {.rule = &good, .key = "m", .key_len = 1, .cost_micro = cost_micro},
+            };
+            struct weir_decision decisions[3];
+            requests[first].rule = &ZEROES;
+            requests[first].key = "there";
+            requests[first].key_len = 5;
+            requests[0].and_next = true;
+            weir_limiter_decide(limiter, requests, decisions, 3);
+            assert_int_equal(decisions[0].verdict, WEIR_FAILED);
+            assert_int_equal(decisions[1].verdict, WEIR_FAILED);
+            assert_int_equal(decisions[2].verdict, WEIR_ALLOWED); // no part of the run
+            weir_limiter_acquire_all(limiter, requests, decisions, 2, S);
+            assert_int_equal(decisions[0].verdict, WEIR_FAILED);
+            assert_int_equal(decisions[1].verdict, WEIR_FAILED);
+        }
+    }
+    assert_int_equal(weir_limiter_can_take(limiter, &good, "k", 1, 0).remaining, 10);
+    assert_int_equal(weir_limiter_can_take(limiter, &good, "l", 1, 0).remaining, 10);
+    weir_limiter_close(limiter);
+}
+
 static void test_decides_by_its_own_clock(void **state)
 {
     (void)state;
@@ -474,6 +577,9 @@ int main(void)
         cmocka_unit_test(test_a_full_table_answers_by_policy_and_counts),
         cmocka_unit_test(test_what_has_drained_makes_room),
         cmocka_unit_test(test_an_operation_that_does_not_exist_is_an_error),
+        cmocka_unit_test(test_a_rule_that_could_not_be_read_is_all_zeroes),
+        cmocka_unit_test(test_every_operation_with_a_rule_of_zeroes_is_an_error),
+        cmocka_unit_test(test_a_run_with_a_rule_of_zeroes_is_an_error),
         cmocka_unit_test(test_decides_by_its_own_clock),
         cmocka_unit_test(test_readings_beyond_the_last_count_as_the_last),
         cmocka_unit_test(test_a_fixed_limit_goes_by_the_wall_clock),

@@ -300,6 +300,18 @@ static bool asks_twice(const struct lines *lines, const struct weir_request *req
     return false;
 }
 
+/* Whether nobody can stand in line for what these ask. */
+static bool is_in_vain(const struct lines *lines, const struct weir_request *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!limit_is_compiled(&requests[i].rule->limit)) {
+            return true;
+        }
+    }
+    return lines->store->ops->status(lines->store) != WEIR_OK // a fork's child
+           || (count > 1 && asks_twice(lines, requests, count));
+}
+
 bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_request *requests,
                 size_t count, uint64_t wait_ns, uint64_t now_ns, struct weir_decision *decisions)
 {
@@ -310,8 +322,7 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     waiter->turn = 0; // and no ticket
     waiter->gap = (struct span){0, 0};
     assert(requests[0].operation == WEIR_TAKE);
-    if (lines->store->ops->status(lines->store) != WEIR_OK // a fork's child
-        || (count > 1 && asks_twice(lines, requests, count))) {
+    if (is_in_vain(lines, requests, count)) {
         lines_answer_failed(requests, count, decisions);
         return false;
     }

@@ -251,16 +251,16 @@ static void decide_block(struct table *table, const struct weir_request *request
     }
 }
 
-/* The number is the caller's, and may be one that says nothing here. */
-static bool is_operation(enum weir_operation operation)
+/* Both are the caller's: the operation may be any number, and the limit what a failure has left. */
+static bool is_question(const struct weir_request *request)
 {
-    return (unsigned)operation <= WEIR_UNBLOCK;
+    return (unsigned)request->operation <= WEIR_UNBLOCK && limit_is_compiled(&request->rule->limit);
 }
 
 void table_decide_anywhere(struct table *table, const struct weir_request *request, uint64_t hash,
                            uint64_t home, uint64_t now_ns, struct weir_decision *decision)
 {
-    if (!is_operation(request->operation)) {
+    if (!is_question(request)) {
         table_refuse(request, decision, 1);
         return;
     }

@@ -39,14 +39,16 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
     return true;
 }
 
-/* Any other take from the bucket that was found, unless there is more to it: its flags, or a refusal that blocks.
- * By itself, so that what it needs costs the usual take nothing. False if the bucket changed meanwhile. */
+/* Any other take from the bucket that was found, unless there is more to it: its flags, a refusal that blocks, or
+ * a limit of zeroes. By itself, so that what it needs costs the usual take nothing. False if the bucket changed
+ * meanwhile. */
 __attribute__((noinline, flatten)) static bool
 take_otherwise(struct table *table, const struct weir_request *request, const struct found *found,
                uint64_t now_ns, struct weir_decision *decision)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0 || kind_has_log(limit)) {
+    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0 || kind_has_log(limit)
+        || !limit_is_compiled(limit)) {
         return false;
     }
     struct charge charge = charge_of(limit, request->cost_micro);

@@ -460,17 +460,17 @@ static enum result decide_locked(struct run *run, size_t held_count)
 
 /* ---- the question and its answer ---- */
 
-/* A run has its length, asks one thing, and each bucket once. */
-static bool is_sound(const struct run *run, const struct weir_request *requests)
+/* A run asks one thing, each bucket once, and under limits that are some. */
+static bool is_sound(const struct weir_request *requests, const uint64_t *hashes, size_t count)
 {
     enum weir_operation operation = requests[0].operation;
-    for (size_t i = 0; i < run->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (run->members[i].hash == run->members[j].hash) {
+            if (hashes[i] == hashes[j]) {
                 return false;
             }
         }
-        if (requests[i].operation != operation) {
+        if (requests[i].operation != operation || !limit_is_compiled(&requests[i].rule->limit)) {
             return false;
         }
     }
@@ -565,11 +565,11 @@ void table_decide_together(struct table *table, const struct weir_request *reque
                            uint64_t now_ns)
 {
     struct run run;
-    start(&run, table, requests, hashes, count, now_ns);
-    if (!is_sound(&run, requests)) {
+    if (!is_sound(requests, hashes, count)) {
         table_refuse(requests, decisions, count);
         return;
     }
+    start(&run, table, requests, hashes, count, now_ns);
     for (size_t i = 0; i < count; i++) {
         run.members[i].decision = &decisions[i];
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands that ask for a decision: CL.THROTTLE and the WEIR family. A command becomes a question
- * in the batch, which resp_answer.c decides and answers. */
+ * The commands of the WEIR family that ask for a decision. A command becomes a question in the batch, which
+ * resp_answer.c decides and answers. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,46 +9,7 @@
 
 #include "core/bucket_math.h"
 #include "limiter/together.h"
-#include "protocol/resp/resp_session.h"
-
-/* Where the rules of the next limit go. They count once rule_count is raised. */
-static struct weir_rule *next_rule(struct resp_batch *batch)
-{
-    assert(batch->count < RESP_BATCH_COUNT_MAX);
-    assert(batch->rule_count + LIMIT_LIST_COUNT_MAX <= RESP_RULE_ROOM);
-    return &batch->rules[batch->rule_count];
-}
-
-static const struct weir_rule *last_rule(const struct resp_batch *batch)
-{
-    return &batch->rules[batch->rule_count - 1];
-}
-
-/* The limit of the last rule; NULL if it was written out. */
-static const struct named_limit *last_name(const struct resp_batch *batch)
-{
-    return batch->parts[batch->rule_count - 1].named;
-}
-
-/* Adds a question about a key, under the last rule. */
-static inline void ask(struct resp_call *call, enum weir_operation operation, struct bytes key,
-                       uint64_t cost_micro, enum resp_answer answer)
-{
-    struct resp_batch *batch = call->batch;
-    size_t i = batch->count++;
-    batch->questions[i] =
-        (struct resp_question){.answer = answer, .version = call->session->version, .count = 1};
-    batch->named[i] = last_name(batch);
-    batch->requests[i] = (struct weir_request){
-        .rule = last_rule(batch),
-        .key = key.at,
-        .key_len = key.length,
-        .cost_micro = cost_micro,
-        .operation = operation,
-        .shadow = batch->named[i] != NULL && batch->named[i]->is_shadow,
-        .detail = operation == WEIR_TAKE ? NULL : &batch->details[i],
-    };
-}
+#include "protocol/resp/resp_ask.h"
 
 bool resp_check_key(struct resp_call *call, struct bytes key)
 {
@@ -58,87 +19,6 @@ bool resp_check_key(struct resp_call *call, struct bytes key)
     resp_fail(call, "ERR invalid key: it must be 1 to %d bytes, not %zu", WEIR_KEY_BYTES_MAX,
               key.length);
     return false;
-}
-
-/* CL.THROTTLE key max_burst count period [quantity], as redis-cell has it; docs/resp.md says where
- * the arithmetic differs. */
-
-static void fail_throttle(struct resp_call *call, const char *what)
-{
-    resp_fail(call, "Cell error: Store error: %s", what);
-}
-
-/* Reads an argument of CL.THROTTLE. Errors come in the order of the arguments. */
-static bool read_throttle_integer(struct resp_call *call, size_t i, int64_t *value)
-{
-    struct bytes arg = resp_arg(call, i);
-    if (resp_read_integer(arg, value)) {
-        return true;
-    }
-    resp_fail(call, "Cell error: Store error: Couldn't parse as integer: %.*s",
-              arg.length < 64 ? (int)arg.length : 64, arg.at);
-    return false;
-}
-
-/* Sees to it that the last rule is the one of these numbers. */
-static bool find_throttle_rule(struct resp_call *call, const struct resp_throttle_numbers *numbers)
-{
-    struct resp_batch *batch = call->batch;
-    struct weir_error error;
-    if (batch->rule_count > 0 && batch->limit_text.length == 0
-        && memcmp(numbers, &batch->throttle, sizeof *numbers) == 0) {
-        return true;
-    }
-    if (numbers->count == 0 || numbers->period_s == 0) {
-        fail_throttle(call, "Zero rates are not supported");
-    } else if (numbers->max_burst < 0 || (uint64_t)numbers->max_burst >= WEIR_UNITS_MAX) {
-        fail_throttle(call, "max_burst must be 0 to 999999999999");
-    } else if (numbers->count < 0 || (uint64_t)numbers->count > WEIR_UNITS_MAX) {
-        fail_throttle(call, "count must be 1 to 1000000000000");
-    } else if (numbers->period_s < 0) {
-        fail_throttle(call, "period must be 1 or more seconds");
-    } else if (rule_cache_throttle(call->service->rules, next_rule(batch),
-                                   (uint64_t)numbers->max_burst + 1, (uint64_t)numbers->count,
-                                   (uint64_t)numbers->period_s, &error)
-               != WEIR_OK) {
-        fail_throttle(call, error.message);
-    } else {
-        batch->parts[batch->rule_count++].named = NULL;
-        batch->limit_count = 1;
-        batch->limit_text.length = 0;
-        batch->throttle = *numbers;
-        return true;
-    }
-    return false;
-}
-
-/* A quantity below zero gives back; more than any cost can say never fits. */
-static void ask_throttle(struct resp_call *call, int64_t quantity)
-{
-    struct bytes key = resp_arg(call, 1);
-    uint64_t units = quantity < 0 ? 0 - (uint64_t)quantity : (uint64_t)quantity;
-    bool is_beyond = units > WEIR_UNITS_MAX;
-    uint64_t cost_micro = is_beyond ? WEIR_COST_MAX : units * WEIR_UNIT;
-    enum weir_operation operation = quantity < 0 ? WEIR_REFUND : is_beyond ? WEIR_SHOW : WEIR_TAKE;
-    ask(call, operation, key, cost_micro, RESP_ANSWER_THROTTLE);
-    call->batch->questions[call->batch->count - 1].is_beyond = operation == WEIR_SHOW;
-}
-
-void resp_throttle(struct resp_call *call)
-{
-    size_t arg_count = call->command->arg_count;
-    struct resp_throttle_numbers numbers;
-    int64_t quantity = 1;
-    if (arg_count != 5 && arg_count != 6) {
-        fail_throttle(call, "Usage: cl.throttle <key> <max_burst> <count per period> <period> "
-                            "[<quantity>]");
-    } else if (read_throttle_integer(call, 2, &numbers.max_burst)
-               && read_throttle_integer(call, 3, &numbers.count)
-               && read_throttle_integer(call, 4, &numbers.period_s)
-               && (arg_count == 5 || read_throttle_integer(call, 5, &quantity))
-               && resp_check_key(call, resp_arg(call, 1)) && find_throttle_rule(call, &numbers)) {
-        ask_throttle(call, quantity);
-    }
 }
 
 /* WEIR.X key limit [COST c]. */
@@ -175,7 +55,7 @@ static size_t read_named(struct resp_call *call, struct bytes key, struct bytes 
         .room_bytes = sizeof batch->keys - batch->keys_used,
     };
     batch->limit_text.length = SIZE_MAX; // other keys have other numbers
-    if (asked_read(&asking, text.at, text.length, next_rule(batch),
+    if (asked_read(&asking, text.at, text.length, resp_next_rule(batch),
                    &batch->parts[batch->rule_count], &asked, &error)
         != WEIR_OK) {
         return fail_limit(call, &error, pair);
@@ -203,7 +83,7 @@ static size_t read_limits(struct resp_call *call, struct bytes key, struct bytes
         && memcmp(batch->limit_text.at, text.at, text.length) == 0) {
         return batch->limit_count;
     }
-    if (rule_cache_list(call->service->rules, next_rule(batch), &count, text.at, text.length,
+    if (rule_cache_list(call->service->rules, resp_next_rule(batch), &count, text.at, text.length,
                         &error)
         != WEIR_OK) {
         return fail_limit(call, &error, pair);
@@ -444,9 +324,9 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
     struct terms terms;
     if (resp_check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
         && read_terms(call, 3, false, &terms)
-        && check_cost(call, last_rule(call->batch), terms.cost_micro, 0)
-        && (operation != WEIR_REFUND || check_refund(call, last_rule(call->batch)))) {
-        ask(call, operation, key, terms.cost_micro, answer);
+        && check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)
+        && (operation != WEIR_REFUND || check_refund(call, resp_last_rule(call->batch)))) {
+        resp_ask(call, operation, key, terms.cost_micro, answer);
     }
 }
 
@@ -458,13 +338,13 @@ void resp_take(struct resp_call *call)
     if (count == 0 || !read_terms(call, 3, true, &terms)) {
         return;
     }
-    const struct named_limit *named = last_name(call->batch);
+    const struct named_limit *named = resp_last_name(call->batch);
     bool is_shadow = count == 1 && named != NULL && named->is_shadow;
     terms.wait_ns = is_shadow ? 0 : terms.wait_ns; // a shadow holds nobody up
     if (count > 1 || call->batch->has_chain || terms.wait_ns > 0) {
         ask_list(call, WEIR_TAKE, key, count, &terms);
-    } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
-        ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+    } else if (check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)) {
+        resp_ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
     }
 }
 
@@ -535,8 +415,8 @@ void resp_can_take(struct resp_call *call)
     }
     if (count > 1 || call->batch->has_chain) {
         ask_list(call, WEIR_CAN_TAKE, key, count, &terms);
-    } else if (check_cost(call, last_rule(call->batch), terms.cost_micro, 0)) {
-        ask(call, WEIR_CAN_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+    } else if (check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)) {
+        resp_ask(call, WEIR_CAN_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
     }
 }
 
@@ -555,7 +435,7 @@ static void ask_without_cost(struct resp_call *call, enum weir_operation operati
 {
     struct bytes key = resp_arg(call, 1);
     if (resp_check_key(call, key) && read_limit(call, key, resp_arg(call, 2))) {
-        ask(call, operation, key, 0, answer);
+        resp_ask(call, operation, key, 0, answer);
     }
 }
 
@@ -583,7 +463,7 @@ void resp_block(struct resp_call *call)
                   (unsigned long long)ENGINE_BLOCK_MS_MAX);
         return;
     }
-    ask(call, WEIR_BLOCK, key, 0, RESP_ANSWER_BLOCK);
+    resp_ask(call, WEIR_BLOCK, key, 0, RESP_ANSWER_BLOCK);
     call->batch->requests[call->batch->count - 1].block_ns = (uint64_t)block_ms * 1000000;
 }
 

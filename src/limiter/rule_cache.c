@@ -24,7 +24,7 @@ enum {
 
 /* CL.THROTTLE's numbers stand for a text: 24 bytes, marked so that no limit's text is taken for them. */
 struct numbers {
-    uint64_t capacity, count, period_s;
+    uint64_t capacity, count, period_ns;
 };
 
 struct entry {
@@ -222,17 +222,17 @@ static enum weir_status check_numbers(struct numbers numbers, struct weir_error 
     if (numbers.count < 1 || numbers.count > WEIR_UNITS_MAX) {
         return fail(error, WEIR_E_RANGE, 0, "the count must be 1 to 1000000000000");
     }
-    if (numbers.period_s < 1 || numbers.period_s > WEIR_SPAN_NS_MAX / UINT64_C(1000000000)) {
-        return fail(error, WEIR_E_RANGE, 0, "the period must be 1 second to 100 years");
+    if (numbers.period_ns < 1 || numbers.period_ns > WEIR_SPAN_NS_MAX) {
+        return fail(error, WEIR_E_RANGE, 0, "the period must be 1 ns to 100 years");
     }
     return WEIR_OK;
 }
 
 enum weir_status rule_cache_throttle(struct rule_cache *cache, struct weir_rule *rule,
-                                     uint64_t capacity, uint64_t count, uint64_t period_s,
+                                     uint64_t capacity, uint64_t count, uint64_t period_ns,
                                      struct weir_error *error)
 {
-    struct numbers numbers = {capacity, count, period_s};
+    struct numbers numbers = {capacity, count, period_ns};
     char text[sizeof numbers];
     memcpy(text, &numbers, sizeof text);
     struct entry *set = set_of(cache, text, sizeof text);
@@ -247,7 +247,7 @@ enum weir_status rule_cache_throttle(struct rule_cache *cache, struct weir_rule 
         struct weir_limit_config config = {
             .kind = WEIR_KIND_BUCKET,
             .count_micro = count * WEIR_UNIT,
-            .period_ns = period_s * UINT64_C(1000000000),
+            .period_ns = period_ns,
             .capacity_micro = capacity * WEIR_UNIT,
             .on_full = WEIR_ON_FULL_REFUSE,
         };

@@ -30,11 +30,11 @@ WEIR_MUST_USE enum weir_status rule_cache_list(struct rule_cache *cache, struct 
                                                size_t *count, const char *text, size_t length,
                                                struct weir_error *error);
 
-/* The rule of CL.THROTTLE: `count` units per `period_s` seconds, room for `capacity` units; the
- * bucket is known by its key alone. All three 1 or more, in whole units and seconds.
+/* The rule of CL.THROTTLE and its like: `count` units per `period_ns` nanoseconds, room for `capacity`
+ * units; the bucket is known by its key alone. All three 1 or more, in whole units and nanoseconds.
  * Statuses of weir_limit_init(). */
 WEIR_MUST_USE enum weir_status rule_cache_throttle(struct rule_cache *cache, struct weir_rule *rule,
                                                    uint64_t capacity, uint64_t count,
-                                                   uint64_t period_s, struct weir_error *error);
+                                                   uint64_t period_ns, struct weir_error *error);
 
 #endif

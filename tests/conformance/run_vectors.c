@@ -262,25 +262,30 @@ static long long ceil_seconds(int64_t ns)
     return ns < 0 ? -1 : (ns + 999999999) / 1000000000;
 }
 
-/* at TIME throttle KEY MAX_BURST COUNT PERIOD [QUANTITY] -> five integers. What the command means;
- * its parsing and its errors are the server's. */
+/* at TIME throttle KEY MAX_BURST COUNT PERIOD [QUANTITY] -> five integers; probe and gcra likewise. What the
+ * commands mean; their parsing and their errors are the server's. */
 static void run_throttle(struct run *run, const struct step *step)
 {
     if (step->question_count < 7 || step->answer_count != 5) {
         bad_vector(run, "throttle KEY MAX_BURST COUNT PERIOD [QUANTITY] -> five integers");
     }
+    bool is_probe = strcmp(step->question[2], "probe") == 0;
+    char period[64];
+    (void)snprintf(period, sizeof period, "%ss", step->question[6]);
     long long quantity = step->question_count > 7 ? read_integer(run, step->question[7]) : 1;
     const struct weir_limit_config config = {
         .kind = WEIR_KIND_BUCKET,
         .count_micro = (uint64_t)read_integer(run, step->question[5]) * WEIR_UNIT,
-        .period_ns = (uint64_t)read_integer(run, step->question[6]) * 1000000000,
+        .period_ns = read_time(run, period),
         .capacity_micro = (uint64_t)(read_integer(run, step->question[4]) + 1) * WEIR_UNIT,
     };
     struct known_limit known = {.name = "throttle", .is_named = true};
     compile(run, &known, &config);
     const struct question question = {.known = &known,
                                       .key = step->question[3],
-                                      .operation = quantity < 0 ? WEIR_REFUND : WEIR_TAKE,
+                                      .operation = quantity < 0 ? WEIR_REFUND
+                                                   : is_probe   ? WEIR_CAN_TAKE
+                                                                : WEIR_TAKE,
                                       .cost_micro = (uint64_t)llabs(quantity) * WEIR_UNIT};
     struct weir_decision decision = ask(run, &question, read_time(run, step->question[1])).decision;
     const long long got[] = {decision.verdict != WEIR_ALLOWED, (long long)decision.capacity,
@@ -365,7 +370,8 @@ static void run_step(struct run *run, char *line)
     }
     if (strcmp(step.question[0], "from") == 0) {
         run_repeated(run, &step);
-    } else if (strcmp(step.question[2], "throttle") == 0) {
+    } else if (strcmp(step.question[2], "throttle") == 0 || strcmp(step.question[2], "probe") == 0
+               || strcmp(step.question[2], "gcra") == 0) {
         run_throttle(run, &step);
     } else if (strcmp(step.question[2], "take_all") == 0
                || strcmp(step.question[2], "can_take_all") == 0) {

@@ -126,8 +126,12 @@ class Resp:
             answer.update(level=Fraction(reply[6]))
         return answer, None
 
-    def throttle(self, key, numbers):
-        return self.client.command("CL.THROTTLE", key, *numbers)
+    def throttle(self, command, key, numbers):
+        """In a command's own words: a period as a decimal, and TOKENS before GCRA's quantity."""
+        burst, count, period, quantity = numbers
+        if command == "gcra":
+            return self.client.command("GCRA", key, burst, count, repr(float(period)), "TOKENS", quantity)
+        return self.client.command(f"CL.{command.upper()}", key, burst, count, period, quantity)
 
     def close(self):
         self.client.close()
@@ -207,8 +211,8 @@ class Http:
         answer.update({name: Fraction(body[name]) for name in vectors.AMOUNTS if name in body})
         return answer | {name: body[name] for name in ("full",) if name in body}, None
 
-    def throttle(self, key, numbers):
-        return self.resp.throttle(key, numbers)
+    def throttle(self, command, key, numbers):
+        return self.resp.throttle(command, key, numbers)
 
     def close(self):
         self.resp.close()
@@ -260,7 +264,7 @@ def run_step(clock, client, step, case):
     if isinstance(step, vectors.LimitText):
         run_limit_text(client, step, key)
     elif isinstance(step, vectors.Throttle):
-        step.check({"reply": client.throttle(key, step.numbers)})
+        step.check({"reply": client.throttle(step.command, key, step.numbers)})
     elif isinstance(step, vectors.Repeat):
         run_repeat(clock, client, step, key)
     elif isinstance(step, vectors.Together):

@@ -155,12 +155,15 @@ class Repeat(Decide):
 
 @dataclass
 class Throttle(Step):
+    """CL.THROTTLE; CL.PROBE, which charges nothing; GCRA, whose period may be a fraction."""
+
     at: int
+    command: str
     key: str
     numbers: list
 
     def run(self, world):
-        return {"reply": list(world.throttle(self.key, *self.numbers, self.at))}
+        return {"reply": list(world.throttle(self.command, self.key, *self.numbers, self.at))}
 
 
 @dataclass
@@ -256,11 +259,11 @@ class Reader:
             return self.limit_text(where, line, verb, question[len(verb) :].strip().strip('"'), answer)
         words = question.split()
         answers = answer.split()
-        if verb == "at" and words[2] == "throttle":
-            numbers = [int(word) for word in words[4:]]
+        if verb == "at" and words[2] in ("throttle", "probe", "gcra"):
+            numbers = [int(words[4]), int(words[5]), Fraction(words[6]), *(int(word) for word in words[7:])]
             numbers += [1] * (4 - len(numbers))
             return Throttle(where, line, {"reply": [int(word) for word in answers]},
-                            parse_duration(words[1]), words[3], numbers)
+                            parse_duration(words[1]), words[2], words[3], numbers)
         if verb == "at" and words[2] in ("block", "unblock"):
             return self.block(where, line, words, answers)
         if verb == "at" and words[2] in ("take_all", "can_take_all"):

@@ -166,12 +166,14 @@ class World:
 
     # ---- another command ----
 
-    def throttle(self, key, max_burst, count, period, quantity, now):
-        """CL.THROTTLE: limited, limit, remaining, retry_after, reset_after. The key alone is the
-        identity; a negative quantity gives back."""
-        limit = Limit(Fraction(count, period * 10**9), Fraction(max_burst + 1)).check()
+    def throttle(self, command, key, max_burst, count, period, quantity, now):
+        """CL.THROTTLE and GCRA: limited, limit, remaining, retry_after, reset_after. The key alone is the
+        identity; a negative quantity gives back. A probe answers the same, and charges nothing."""
+        limit = Limit(Fraction(count) / (period * 10**9), Fraction(max_burst + 1)).check()
         bucket = self.bucket(limit, "throttle", key)
-        if quantity < 0:
+        if command == "probe":
+            answer = self.preview("take", limit, "throttle", key, Fraction(quantity), now)
+        elif quantity < 0:
             answer = bucket.refund(limit, Fraction(-quantity), now)
         else:
             answer = bucket.take(limit, Fraction(quantity), now)

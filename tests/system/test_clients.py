@@ -205,7 +205,11 @@ def test_throttles(client, server):
     assert replies[4] == [0, 5, 0, -1, 10]
     assert replies[5] == [1, 5, 0, 2, 10]
     client.command("WEIR.CLOCK", "SET", str(2 * NS_PER_S))
+    assert client.command("CL.PROBE", *throttle[1:]) == [0, 5, 0, -1, 10]
     assert client.command(*throttle) == [0, 5, 0, -1, 10]
+    assert client.command("CL.PROBE", *throttle[1:]) == [1, 5, 0, 2, 10]
+    assert client.command("GCRA", "alice", "4", "5", "10.0") == [1, 5, 0, 2, 10]
+    assert client.command("GCRA", "bob", "4", "5", "2.5", "TOKENS", "2") == [0, 5, 3, -1, 1]
 
 
 @pytest.mark.parametrize("how", ["pipeline", "transaction"])

@@ -14,6 +14,8 @@
 
 #include "limiter/rule_cache.h"
 
+#define S UINT64_C(1000000000)
+
 static struct weir_limiter *limiter;
 static struct rule_cache *cache;
 
@@ -116,10 +118,10 @@ static void test_a_text_is_as_long_as_it_is(void **state)
     assert_int_equal(rule_cache_text(cache, &rule, "10/s\0", 5, NULL), WEIR_E_SYNTAX);
 }
 
-static void throttle(struct weir_rule *rule, uint64_t capacity, uint64_t count, uint64_t period_s)
+static void throttle(struct weir_rule *rule, uint64_t capacity, uint64_t count, uint64_t period_ns)
 {
     struct weir_error error;
-    if (rule_cache_throttle(cache, rule, capacity, count, period_s, &error) != WEIR_OK) {
+    if (rule_cache_throttle(cache, rule, capacity, count, period_ns, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
 }
@@ -130,8 +132,8 @@ static void test_throttle_is_known_by_its_key_whatever_its_numbers(void **state)
     struct weir_rule one;
     struct weir_rule two;
     for (int i = 0; i < 2; i++) {
-        throttle(&one, 16, 30, 60);
-        throttle(&two, 1, 7, 1);
+        throttle(&one, 16, 30, 60 * S);
+        throttle(&two, 1, 7, 1 * S);
         assert_int_equal(one.limit.capacity, 16);
         assert_int_equal(two.limit.capacity, 1);
         assert_int_equal(one.limit.unit_ns, UINT64_C(2000000000));
@@ -147,27 +149,27 @@ static void test_throttle_numbers_at_the_edges_of_their_ranges(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t capacity, count, period_s;
+        uint64_t capacity, count, period_ns;
         enum weir_status status;
     } CASES[] = {
         {1, 1, 1, WEIR_OK},
         {0, 1, 1, WEIR_E_RANGE},
         {1, 0, 1, WEIR_E_RANGE},
         {1, 1, 0, WEIR_E_RANGE},
-        {1, 1, UINT64_C(3155760000), WEIR_OK},
-        {1, 1, UINT64_C(3155760001), WEIR_E_RANGE},
-        {2, 1, UINT64_C(3155760000), WEIR_E_RANGE}, // two hundred years from full to empty
-        {WEIR_UNITS_MAX, WEIR_UNITS_MAX, 1, WEIR_OK},
-        {WEIR_UNITS_MAX + 1, WEIR_UNITS_MAX, 1, WEIR_E_RANGE},
-        {1, WEIR_UNITS_MAX + 1, 1, WEIR_E_RANGE},
+        {1, 1, WEIR_SPAN_NS_MAX, WEIR_OK},
+        {1, 1, WEIR_SPAN_NS_MAX + 1, WEIR_E_RANGE},
+        {2, 1, WEIR_SPAN_NS_MAX, WEIR_E_RANGE}, // two hundred years from full to empty
+        {WEIR_UNITS_MAX, WEIR_UNITS_MAX, S, WEIR_OK},
+        {WEIR_UNITS_MAX + 1, WEIR_UNITS_MAX, S, WEIR_E_RANGE},
+        {1, WEIR_UNITS_MAX + 1, S, WEIR_E_RANGE},
         {UINT64_MAX, UINT64_MAX, UINT64_MAX, WEIR_E_RANGE},
-        {1, UINT64_C(999999999989), 1, WEIR_OK}, // a prime: whole units are never too fine
+        {1, UINT64_C(999999999989), S, WEIR_OK}, // a prime: whole units are never too fine
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct weir_rule rule;
         struct weir_error error = {0};
         enum weir_status status = rule_cache_throttle(cache, &rule, CASES[i].capacity,
-                                                      CASES[i].count, CASES[i].period_s, &error);
+                                                      CASES[i].count, CASES[i].period_ns, &error);
         if (status != CASES[i].status) {
             fail_msg("case %zu: %s: %s", i, weir_status_name(status), error.message);
         }

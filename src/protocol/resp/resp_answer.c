@@ -20,9 +20,13 @@ static int64_t ceil_seconds(int64_t ns)
 static char *put_throttle(char *to, const struct resp_question *question,
                           const struct weir_decision *decision)
 {
-    static const char FULL[] = "-Cell error: Store error: the table is full of live buckets\r\n";
+    static const char CELL_FULL[] =
+        "-Cell error: Store error: the table is full of live buckets\r\n";
+    static const char FULL[] = "-ERR the table is full of live buckets\r\n";
     if (decision->verdict == WEIR_FAILED) {
-        return resp_put_text(to, FULL, sizeof FULL - 1);
+        return question->answer == RESP_ANSWER_GCRA
+                   ? resp_put_text(to, FULL, sizeof FULL - 1)
+                   : resp_put_text(to, CELL_FULL, sizeof CELL_FULL - 1);
     }
     to = resp_put_text(to, "*5\r\n", 4);
     to = resp_put_integer(to, decision->verdict != WEIR_ALLOWED || question->is_beyond);
@@ -135,7 +139,8 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     const struct weir_decision *decision = &batch->decisions[i];
     const struct weir_detail *detail = &batch->details[i];
     switch (question->answer) {
-    case RESP_ANSWER_THROTTLE: return put_throttle(to, question, decision);
+    case RESP_ANSWER_THROTTLE:
+    case RESP_ANSWER_GCRA: return put_throttle(to, question, decision);
     case RESP_ANSWER_DECISION:
         return put_decision(put_header(to, question->version, 6), question->version, decision);
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);

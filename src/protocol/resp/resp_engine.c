@@ -18,6 +18,8 @@ _Static_assert(RESP_BULK_BYTES_MAX >= WEIR_KEY_BYTES_MAX, "every key can be said
 static const struct resp_handler QUESTION_HANDLERS[] = {
     {"cl.throttle", -1, false, resp_throttle}, // counts its arguments itself
     {"weir.take", -3, false, resp_take},
+    {"cl.probe", -1, false, resp_probe}, // likewise
+    {"gcra", -5, false, resp_gcra},
     {"weir.takeall", -2, false, resp_take_all},
     {"weir.cantake", -3, false, resp_can_take},
     {"weir.peek", -3, false, resp_can_take}, // the word that people look for

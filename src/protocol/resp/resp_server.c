@@ -93,7 +93,8 @@ struct key_places {
 
 static struct key_places places_of(const struct resp_handler *handler)
 {
-    static const char *const ONE_KEY[] = {"get", "ttl", "pttl", "type", "cl.throttle"};
+    static const char *const ONE_KEY[] = {"get",         "ttl",      "pttl", "type",
+                                          "cl.throttle", "cl.probe", "gcra"};
     static const char *const MANY_KEYS[] = {"del", "unlink", "exists", "watch"};
     for (size_t i = 0; i < sizeof MANY_KEYS / sizeof MANY_KEYS[0]; i++) {
         if (strcmp(handler->name, MANY_KEYS[i]) == 0) {

@@ -58,6 +58,7 @@ struct resp_session {
 /* How the answer to a question is written. */
 enum resp_answer {
     RESP_ANSWER_THROTTLE, // five integers, in seconds
+    RESP_ANSWER_GCRA,     // the same, and an error that does not name redis-cell
     RESP_ANSWER_DECISION, // six values
     RESP_ANSWER_FILL,     // and spill, full
     RESP_ANSWER_SHOW,     // and level
@@ -71,7 +72,7 @@ struct resp_question {
     enum resp_answer answer;
     uint8_t version;
     uint8_t count;  // of its requests: 1, or more under several limits
-    bool is_beyond; // CL.THROTTLE asked for more than any cost can say: it never fits
+    bool is_beyond; // CL.THROTTLE or its like asked for more than any cost can say: it never fits
 };
 
 /* What all limits of a question together decided, and which of them; -1: none. */
@@ -80,9 +81,9 @@ struct resp_whole {
     int binding;
 };
 
-/* The limit of CL.THROTTLE. */
+/* The limit of CL.THROTTLE and its like. */
 struct resp_throttle_numbers {
-    int64_t max_burst, count, period_s;
+    int64_t max_burst, count, period_ns;
 };
 
 /* A worker's working memory. Questions gather here until the batch is full, another command comes
@@ -131,6 +132,8 @@ struct resp_handler {
 
 /* The commands that ask for a decision. Each adds a question to the batch, or writes an error. */
 void resp_throttle(struct resp_call *call);
+void resp_probe(struct resp_call *call);
+void resp_gcra(struct resp_call *call);
 void resp_take(struct resp_call *call);
 void resp_take_all(struct resp_call *call);
 void resp_can_take(struct resp_call *call);

@@ -14,9 +14,11 @@
 
 enum {
     DECISION_ITEM_COUNT = 6,
-    LIMIT_ITEM_COUNT = 3, // of each of several: capacity, remaining, reset_after_ns
+    LIMIT_ITEM_COUNT = 3,  // of each of several: capacity, remaining, reset_after_ns
+    SHADOW_ITEM_COUNT = 2, // verdict, retry_after_ns; of several which one, too
 };
 _Static_assert(DECISION_ITEM_COUNT + 1 + LIMIT_LIST_COUNT_MAX * (1 + LIMIT_ITEM_COUNT)
+                       + SHADOW_ITEM_COUNT + 1
                    <= REPLY_ITEM_COUNT_MAX,
                "the longest answer can be read");
 
@@ -53,6 +55,27 @@ static bool read_decision(struct weir_decision *decision, const struct reply *re
         .delay_ns = reply->items[5].number,
     };
     return true;
+}
+
+/* What limits in shadow mode would have said, where that was asked; at the end. `count` numbers. */
+static bool read_shadow(struct answer *answer, const struct reply_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].type != ':') {
+            return false;
+        }
+    }
+    if (count == 0) {
+        return true;
+    }
+    if (!is_verdict(items[0].number)) {
+        return false;
+    }
+    answer->shadow = (enum weir_verdict)items[0].number;
+    answer->shadow_retry_after_ns = items[1].number;
+    answer->shadow_binding = count > SHADOW_ITEM_COUNT ? (int)items[2].number : 0;
+    return answer->shadow == WEIR_ALLOWED
+           || (answer->shadow_binding >= 0 && answer->shadow_binding < (int)answer->list.count);
 }
 
 /* "3", "2.55", "10/3": safe to print anywhere. */
@@ -123,7 +146,10 @@ static bool read_together(struct answer *answer, const struct reply *reply)
     const struct reply_item *binding = &reply->items[DECISION_ITEM_COUNT];
     const size_t item_count = LIMIT_ITEM_COUNT + 1;
     int64_t count = (int64_t)answer->list.count;
-    if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + 1 + item_count * (size_t)count
+    size_t own_count = DECISION_ITEM_COUNT + 1 + item_count * (size_t)count;
+    size_t shadow_count =
+        answer_hears_shadow(answer->is_named, answer->operation) ? SHADOW_ITEM_COUNT + 1 : 0;
+    if (!reply->is_array || reply->count != own_count + shadow_count
         || !read_decision(&answer->decision, reply)) {
         return false;
     }
@@ -133,7 +159,8 @@ static bool read_together(struct answer *answer, const struct reply *reply)
         }
     }
     answer->binding = (int)binding->number;
-    return binding->type == ':' && binding->number >= -1 && binding->number < count;
+    return binding->type == ':' && binding->number >= -1 && binding->number < count
+           && read_shadow(answer, &reply->items[own_count], shadow_count);
 }
 
 /* Some operations say no more than whether there was anything to do. */
@@ -158,6 +185,11 @@ bool answer_read(struct answer *answer, const struct reply *reply)
     answer->is_together = count > 0;
     if (answer->is_together) {
         return read_together(answer, reply);
+    }
+    if (answer_hears_shadow(answer->is_named, answer->operation)) {
+        return reply->is_array && reply->count == DECISION_ITEM_COUNT + SHADOW_ITEM_COUNT
+               && read_decision(&answer->decision, reply)
+               && read_shadow(answer, extra, SHADOW_ITEM_COUNT);
     }
     size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
     if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + extra_count
@@ -300,6 +332,29 @@ static void say_rest(const struct weir_decision *decision, const char *verb)
     }
 }
 
+/* " (shadow: login would be limited, retry in 3 s)": the name where there are several limits. */
+static void say_shadow(const struct answer *answer)
+{
+    char time[DURATION_TEXT_MAX];
+    if (answer->shadow == WEIR_ALLOWED) {
+        return;
+    }
+    (void)fputs(" (shadow: ", stdout);
+    if (answer->is_together) {
+        const struct limit_span *span = &answer->list.spans[answer->shadow_binding];
+        (void)printf("%.*s ", (int)span->length, answer->limits + span->at);
+    }
+    (void)duration_print_up(
+        answer->shadow_retry_after_ns > 0 ? (uint64_t)answer->shadow_retry_after_ns : 0, time);
+    switch (answer->shadow) {
+    case WEIR_LIMITED: (void)printf("would be limited, retry in %s)", time); break;
+    case WEIR_BLOCKED: (void)printf("would be blocked, for %s more)", time); break;
+    case WEIR_NEVER: (void)fputs("would never let it pass)", stdout); break;
+    case WEIR_ALLOWED:
+    case WEIR_FAILED: (void)fputs("would be an error)", stdout); break;
+    }
+}
+
 static void say_verdict(const struct answer *answer)
 {
     const struct weir_decision *decision = &answer->decision;
@@ -309,8 +364,10 @@ static void say_verdict(const struct answer *answer)
     char named[NAMED_TEXT_MAX];
     const char *name = binding_name(answer);
     bool charged = answer->operation == WEIR_TAKE;
-    (void)printf("%s%s%s: ", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
+    (void)printf("%s%s%s", decision->verdict == WEIR_ALLOWED ? colours.good : colours.bad,
                  weir_verdict_word(decision->verdict), colours.plain);
+    say_shadow(answer);
+    (void)fputs(": ", stdout);
     switch (decision->verdict) {
     case WEIR_ALLOWED:
         if (decision->delay_ns > 0) {
@@ -470,6 +527,13 @@ void answer_say_json(const struct answer *answer)
                  decision->reset_after_ns, decision->delay_ns);
     if (answer->is_together) {
         say_limits_json(answer);
+    }
+    if (answer->shadow != WEIR_ALLOWED) {
+        (void)printf(",\"shadow\":\"%s\",\"shadow_retry_after_ns\":%" PRId64,
+                     weir_verdict_word(answer->shadow), answer->shadow_retry_after_ns);
+        if (answer->is_together) {
+            (void)printf(",\"shadow_binding\":%d", answer->shadow_binding);
+        }
     }
     /* An amount is digits with a point or a slash: read_amount() has seen to it. */
     if (answer->operation == WEIR_FILL) {

@@ -30,12 +30,22 @@ struct answer {
     struct weir_decision decision;
     struct weir_decision each[LIMIT_LIST_COUNT_MAX]; // capacity, remaining and reset_after_ns
     int binding;                                     // which of several decided; -1: none
+    enum weir_verdict shadow; // what limits in shadow mode would have said; allowed: nothing else
+    int64_t shadow_retry_after_ns;
+    int shadow_binding;        // which of several would have decided; -1: none
     struct bytes amount;       // fill: the spill; show: the level; as the server wrote it
     struct weir_amount parsed; // the same
     char amount_text[WEIR_AMOUNT_TEXT_MAX]; // where `amount` lies if no server wrote it
     bool full;                              // fill
     bool existed;                           // reset
 };
+
+/* Whether a server is asked what limits in shadow mode would have said: only names can be in it, and only what takes
+ * hears of it. */
+static inline bool answer_hears_shadow(bool is_named, enum weir_operation operation)
+{
+    return is_named && (operation == WEIR_TAKE || operation == WEIR_CAN_TAKE);
+}
 
 /* Fills everything but the question from a reply. False if the reply does not fit it. */
 bool answer_read(struct answer *answer, const struct reply *reply);

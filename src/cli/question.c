@@ -319,8 +319,9 @@ static void write_request(struct buffer *request, const struct question *questio
     bool waits = question->wait_ms > 0;
     const char *name = WIRE_NAMES[question->operation];
     bool blocks = question->operation == WEIR_BLOCK;
-    request_begin(request,
-                  3U + blocks + 2U * has_cost + 2U * waits + 3U * count_variables(question->vars));
+    bool asks_shadow = answer_hears_shadow(question->is_named, question->operation);
+    request_begin(request, 3U + blocks + 2U * has_cost + 2U * waits + asks_shadow
+                               + 3U * count_variables(question->vars));
     request_word(request, name, strlen(name));
     request_word(request, question->key, strlen(question->key));
     request_word(request, question->limit, strlen(question->limit));
@@ -338,6 +339,9 @@ static void write_request(struct buffer *request, const struct question *questio
         request_word(request, "WAIT", 4);
         request_word(request, number, strlen(number));
     }
+    if (asks_shadow) {
+        request_word(request, "SHADOW", 6);
+    }
     write_variables(request, question);
 }
 
@@ -353,6 +357,7 @@ void question_begin_answer(const struct question *question, struct answer *answe
         .limits = question->limit,
         .list = question->list,
         .binding = -1,
+        .shadow = WEIR_ALLOWED,
     };
 }
 

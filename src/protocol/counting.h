@@ -7,6 +7,17 @@
 #include "core/decision.h"
 #include "protocol/engine.h"
 
+/* What limits in shadow mode would have answered to a take, had they been in force.
+ *   verdict         WEIR_ALLOWED: none of them would have refused
+ *   retry_after_ns  where some would have refused, when these would have let it pass; -1: no time helps
+ *   binding         which limit would have decided; -1: none */
+struct shadow_refusal {
+    enum weir_verdict verdict;
+    int64_t retry_after_ns;
+    int binding;
+};
+#define NO_SHADOW_REFUSAL ((struct shadow_refusal){WEIR_ALLOWED, -1, -1})
+
 /* Counts a decision; `named` is NULL under a limit that was written out. */
 static inline void count_decision(struct service *service, enum protocol protocol,
                                   const struct named_limit *named, enum weir_verdict verdict)
@@ -17,12 +28,39 @@ static inline void count_decision(struct service *service, enum protocol protoco
     counter_add(counter, 1);
 }
 
+static inline bool is_in_shadow(const struct named_limit *named, enum weir_operation operation)
+{
+    return named != NULL && named->is_shadow
+           && (operation == WEIR_TAKE || operation == WEIR_CAN_TAKE);
+}
+
+/* What limits in shadow mode say, before their decisions pass: the worst of them, as of several limits. */
+static inline struct shadow_refusal refusal_in_shadow(const struct named_limit *const *named,
+                                                      enum weir_operation operation,
+                                                      const struct weir_decision *decisions,
+                                                      size_t count)
+{
+    bool is_heard[WEIR_TOGETHER_MAX];
+    bool is_any_heard = false;
+    for (size_t i = 0; i < count; i++) {
+        is_heard[i] = is_in_shadow(named[i], operation) && decisions[i].verdict != WEIR_ALLOWED;
+        is_any_heard |= is_heard[i];
+    }
+    if (!is_any_heard) {
+        return NO_SHADOW_REFUSAL;
+    }
+    struct shadow_refusal refusal;
+    struct weir_decision whole = decision_of_heard(decisions, is_heard, count, &refusal.binding);
+    refusal.verdict = whole.verdict;
+    refusal.retry_after_ns = whole.retry_after_ns;
+    return refusal;
+}
+
 /* Lets a take pass that a limit in shadow mode would have refused, and counts that. */
 static inline void pass_in_shadow(struct service *service, const struct named_limit *named,
                                   enum weir_operation operation, struct weir_decision *decision)
 {
-    if (named == NULL || !named->is_shadow
-        || (operation != WEIR_TAKE && operation != WEIR_CAN_TAKE)) {
+    if (!is_in_shadow(named, operation)) {
         return;
     }
     if (decision->verdict != WEIR_ALLOWED) {
@@ -46,24 +84,29 @@ static inline struct weir_decision decision_beside_shadows(const struct named_li
                         : weir_decision_of_all(decisions, count, binding);
 }
 
-/* Counts what a single limit says; a shadow passes. */
-static inline void count_alone(struct service *service, enum protocol protocol,
-                               enum weir_operation operation, const struct named_limit *named,
-                               struct weir_decision *decision)
+/* Counts what a single limit says; a shadow passes. Returns what it would have said. */
+static inline struct shadow_refusal count_alone(struct service *service, enum protocol protocol,
+                                                enum weir_operation operation,
+                                                const struct named_limit *named,
+                                                struct weir_decision *decision)
 {
+    struct shadow_refusal shadow = refusal_in_shadow(&named, operation, decision, 1);
     pass_in_shadow(service, named, operation, decision);
     count_decision(service, protocol, named, decision->verdict);
+    return shadow;
 }
 
 /* Counts a take under several limits: with each that has a name, by what that one says; and once for
- * those that were written out, by what all say. Shadows pass. Returns what all say. */
+ * those that were written out, by what all say. Shadows pass; *shadow is what they would have said. Returns what
+ * all say. */
 static inline struct weir_decision count_together(struct service *service, enum protocol protocol,
                                                   enum weir_operation operation,
                                                   const struct named_limit *const *named,
                                                   struct weir_decision *decisions, size_t count,
-                                                  int *binding)
+                                                  int *binding, struct shadow_refusal *shadow)
 {
     bool is_written = false;
+    *shadow = refusal_in_shadow(named, operation, decisions, count);
     for (size_t i = 0; i < count; i++) {
         pass_in_shadow(service, named[i], operation, &decisions[i]);
         if (named[i] != NULL) {

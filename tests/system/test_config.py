@@ -259,6 +259,94 @@ def test_a_shadow_refuses_nothing_and_counts(path):
         assert server.metric("weir_decisions_total", limit="api", protocol="http", verdict="allowed") == 2
 
 
+SHADOWS = """
+limits:
+  api: {limit: 5/min, shadow: true}
+  own: {limit: 5/s block=1h, shadow: true}
+  user: 100/s
+chains:
+  both: [user, api]
+"""
+SHADOW_12_S = {"shadow": "limited", "shadow_retry_after_ns": 12_000_000_000}
+
+
+def shadow_of(body):
+    return {name: value for name, value in body.items() if name.startswith("shadow")}
+
+
+def weir_take(server, *words):
+    return subprocess.run([weir_binary(), *words, "--server", f"127.0.0.1:{server.resp_port}"],
+                          capture_output=True, text=True)
+
+
+def test_every_answer_says_what_a_shadow_would_have_refused(path):
+    with Configured(path, SHADOWS, "--test-clock") as server:
+        # Not a word before it would refuse.
+        assert server.command("WEIR.TAKE", "ann", "api", "SHADOW") == [0, 5, 4, -1, 12_000_000_000, 0, 0, -1]
+        reply = server.get("/v1/check?key=ann&limit=api")
+        assert (reply.status, "Weir-Shadow" in reply.headers) == (200, False)
+        assert shadow_of(server.post("take", key="ann", limit="api").json) == {}
+        assert weir_take(server, "take", "ann", "api", "--json").stdout.count("shadow") == 0
+        assert weir_take(server, "take", "ann", "api").stdout == "allowed: 0 of 5 remain, empty in 1 min\n"
+        # Then everywhere; but an array that nobody asked for more keeps its length.
+        full = [0, 5, 0, -1, 60_000_000_000, 0]
+        assert server.command("WEIR.TAKE", "ann", "api") == full
+        assert server.command("WEIR.TAKE", "ann", "api", "SHADOW") == [*full, 1, 12_000_000_000]
+        assert server.command("WEIR.CANTAKE", "ann", "api", "SHADOW", "COST", "6") == [*full, 2, -1]
+        assert server.command("WEIR.TAKE", "ann", "api", "WAIT", "9", "SHADOW") == [*full, 1, 12_000_000_000]
+        with closing(server.client()) as client:
+            client.command("HELLO", "3")
+            told = client.command("WEIR.TAKE", "ann", "api")
+            assert list(told)[6:] == ["shadow", "shadow_retry_after_ns"]
+            assert (told["verdict"], told["shadow"], told["shadow_retry_after_ns"]) == (0, 1, 12_000_000_000)
+        reply = server.post("take", key="ann", limit="api")
+        assert (reply.status, shadow_of(reply.json)) == (200, SHADOW_12_S)
+        assert reply.headers["Weir-Shadow"] == 'limited;limit="api";t=12'
+        reply = server.get("/v1/check?key=ann&limit=api&cost=1")
+        assert (reply.status, reply.headers["Weir-Shadow"]) == (200, 'limited;limit="api";t=12')
+        done = weir_take(server, "take", "ann", "api", "--json")
+        assert (done.returncode, shadow_of(json.loads(done.stdout))) == (0, SHADOW_12_S)
+        done = weir_take(server, "take", "ann", "api")
+        assert (done.returncode, done.stdout) == (
+            0, "allowed (shadow: would be limited, retry in 12 s): 0 of 5 remain, empty in 1 min\n")
+        assert "(shadow: would never let it pass)" in weir_take(server, "take", "ann", "api", "--cost", "6").stdout
+        # A fill is no take, and a shadow does not refuse it.
+        assert shadow_of(server.post("fill", key="ann", limit="api").json) == {}
+
+
+def test_a_shadow_in_a_list_is_named(path):
+    with Configured(path, SHADOWS, "--test-clock") as server:
+        for _ in range(5):
+            server.command("WEIR.TAKE", "ann", "both")
+        assert server.command("WEIR.TAKE", "ann", "both", "SHADOW")[9:] == [1, 12_000_000_000, 1]
+        assert len(server.command("WEIR.TAKE", "ann", "both")) == 9
+        with closing(server.client()) as client:
+            client.command("HELLO", "3")
+            told = client.command("WEIR.TAKE", "ann", "both")
+            assert (list(told)[8:], told["shadow_binding"]) == (
+                ["shadow", "shadow_retry_after_ns", "shadow_binding"], 1)
+        reply = server.post("take", key="ann", limit="both")
+        assert shadow_of(reply.json) == {**SHADOW_12_S, "shadow_binding": 1}
+        assert reply.headers["Weir-Shadow"] == 'limited;limit="api";t=12'
+        done = weir_take(server, "take", "ann", "user,", "api")
+        assert done.stdout.startswith("allowed (shadow: api would be limited, retry in 12 s): ")
+        # Beside a refusal, too, it says what it would have done.
+        server.command("WEIR.FILL", "ann", "user", "COST", "100")
+        reply = server.post("take", key="ann", limit="both")
+        assert (reply.status, shadow_of(reply.json)) == (429, {**SHADOW_12_S, "shadow_binding": 1})
+        done = weir_take(server, "take", "ann", "both")
+        assert done.stdout.startswith("limited (shadow: api would be limited, retry in 12 s): ")
+
+
+def test_a_shadow_that_would_have_locked_the_key_out(path):
+    with Configured(path, SHADOWS, "--test-clock") as server:
+        for _ in range(5):
+            server.command("WEIR.TAKE", "ann", "own")
+        assert server.command("WEIR.TAKE", "ann", "own", "SHADOW")[6:] == [1, 3600 * 10**9]
+        assert server.command("WEIR.TAKE", "ann", "own", "SHADOW")[6:] == [3, 3600 * 10**9]
+        assert "(shadow: would be blocked, for 1 h more)" in weir_take(server, "take", "ann", "own").stdout
+
+
 def test_decisions_are_counted_by_name(path):
     with Configured(path, API, "--test-clock") as server:
         for _ in range(3):

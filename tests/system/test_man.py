@@ -98,7 +98,7 @@ def options_of(text):
 def test_resp_commands_have_the_same_options_in_page_and_manual():
     page = options_of((ROOT / "docs/resp.md").read_text())
     del page["WEIR.CLOCK"]  # for tests
-    assert page["WEIR.TAKE"] == ["COST", "WAIT", "VAR"]
+    assert page["WEIR.TAKE"] == ["COST", "WAIT", "SHADOW", "VAR"]
     assert options_of((ROOT / "docs/man/weir-protocol.7").read_text()) == page
 
 

@@ -47,6 +47,27 @@ static void test_answers_maps_to_resp3(void **state)
     assert_answer("CL.THROTTLE bob 1 1 1\n", "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
 }
 
+/* Under limits that are written out nothing is in shadow: then that is what is said. */
+static void test_says_what_shadows_would_have_said_if_asked(void **state)
+{
+    (void)state;
+    assert_answer("WEIR.TAKE alice 2/s SHADOW\n",
+                  "*8\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:500000000\r\n:0\r\n:0\r\n:-1\r\n");
+    assert_answer("WEIR.CANTAKE alice 2/s shadow COST 2\n",
+                  "*8\r\n:1\r\n:2\r\n:1\r\n:500000000\r\n:500000000\r\n:0\r\n:0\r\n:-1\r\n");
+    assert_answer("WEIR.TAKE alice 2/s COST 1 SHADOW WAIT 0\n",
+                  "*8\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:1000000000\r\n:0\r\n:0\r\n:-1\r\n");
+    assert_answer("WEIR.TAKEALL 1 bob 2/s SHADOW VAR a b\n",
+                  "*11\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:500000000\r\n:0\r\n:-1\r\n*3\r\n:2\r\n:1\r\n"
+                  ":500000000\r\n:0\r\n:-1\r\n:-1\r\n");
+    (void)ask("HELLO 3\n");
+    assert_answer(
+        "WEIR.TAKE carol 2/s SHADOW\n",
+        "%8\r\n+verdict\r\n:0\r\n+capacity\r\n:2\r\n+remaining\r\n:1\r\n+retry_after_ns\r\n"
+        ":-1\r\n+reset_after_ns\r\n:500000000\r\n+delay_ns\r\n:0\r\n+shadow\r\n:0\r\n"
+        "+shadow_retry_after_ns\r\n:-1\r\n");
+}
+
 static void test_can_take_fill_refund_show_reset(void **state)
 {
     (void)state;
@@ -81,14 +102,18 @@ static void test_says_what_is_wrong_and_where(void **state)
                   "-ERR invalid cost at byte 8: the cost has more than six places after the "
                   "point\r\n");
     assert_answer("WEIR.CANTAKE k 10/s WAIT 5\n",
+                  "-ERR syntax error: after the limit comes nothing "
+                  "or COST and a number, or SHADOW, each once\r\n");
+    assert_answer("WEIR.FILL k 10/s SHADOW\n",
                   "-ERR syntax error: after the limit comes nothing or COST and a number\r\n");
-    static const char *const wrong[] = {"COST", "WAIT", "WAIT 5 WAIT 5", "COST 1 COST 1",
-                                        "PATIENCE 5"};
+    static const char *const wrong[] = {"COST",          "WAIT",       "WAIT 5 WAIT 5",
+                                        "COST 1 COST 1", "PATIENCE 5", "SHADOW SHADOW",
+                                        "SHADOW 5"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char command[64];
         (void)snprintf(command, sizeof command, "WEIR.TAKE k 10/s %s\n", wrong[i]);
         assert_answer(command, "-ERR syntax error: after the limit comes nothing or COST and a "
-                               "number, or WAIT and milliseconds, each once\r\n");
+                               "number, or WAIT and milliseconds, or SHADOW, each once\r\n");
     }
     static const char *const absurd[] = {"-1",      "86400001", "1.5",
                                          "forever", "1e3",      "99999999999999999999"};
@@ -103,7 +128,7 @@ static void test_says_what_is_wrong_and_where(void **state)
     assert_answer("WEIR.TAKE k\n", "-ERR wrong number of arguments for 'weir.take' command\r\n");
     assert_answer("WEIR.SHOW k 1/s COST 1\n",
                   "-ERR wrong number of arguments for 'weir.show' command\r\n");
-    assert_int_equal(world.counters.bad_requests[PROTOCOL_RESP], 19);
+    assert_int_equal(world.counters.bad_requests[PROTOCOL_RESP], 22);
 }
 
 static void test_bounds_the_key(void **state)
@@ -145,6 +170,7 @@ int main(void)
         TEST(test_takes_until_refused),
         TEST(test_takes_the_array_form),
         TEST(test_answers_maps_to_resp3),
+        TEST(test_says_what_shadows_would_have_said_if_asked),
         TEST(test_can_take_fill_refund_show_reset),
         TEST(test_says_what_is_wrong_and_where),
         TEST(test_bounds_the_key),

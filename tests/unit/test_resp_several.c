@@ -200,7 +200,8 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
         {"WEIR.TAKEALL 2 k 2/s k 2/s WAIT 5",
          "-ERR invalid limits: limit 2 is limit 1 again, the same bucket twice "},
         {"WEIR.CANTAKE k \"2/s, 3/min\" WAIT 5",
-         "-ERR syntax error: after the limit comes nothing or COST and a number "},
+         "-ERR syntax error: after the limit comes nothing or "
+         "COST and a number, or SHADOW, each once "},
         {"WEIR.TAKE k \"2/s, sliding 3/min\" COST 0.5",
          "-ERR invalid cost: limit 2: this limit counts whole units, so the cost must be a whole "
          "number "},
@@ -215,7 +216,7 @@ static void test_says_what_is_wrong_and_charges_nothing(void **state)
         {"WEIR.TAKEALL 2 k 2/s", USAGE},
         {"WEIR.TAKEALL 2 k 2/s k", USAGE},
         {"WEIR.TAKEALL 1 k 2/s k", "-ERR syntax error: after the limit comes nothing or COST and a "
-                                   "number, or WAIT and milliseconds, each once "},
+                                   "number, or WAIT and milliseconds, or SHADOW, each once "},
         {"WEIR.TAKEALL 2 k 2/s \"\" 3/min",
          "-ERR invalid key: it must be 1 to 65535 bytes, not 0 "},
         {"WEIR.TAKEALL 2 k 2/s k 3/x",

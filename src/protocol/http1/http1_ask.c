@@ -216,11 +216,13 @@ void http1_conclude(struct service *service, struct http1_batch *batch, struct h
             named[i] = parts[i].named;
         }
         task->decision = count_together(service, PROTOCOL_HTTP, task->operation, named, decisions,
-                                        task->limit_count, &task->binding);
+                                        task->limit_count, &task->binding, &task->shadow);
         return;
     }
+    task->shadow = NO_SHADOW_REFUSAL;
     if (is_decision) {
-        count_alone(service, PROTOCOL_HTTP, task->operation, parts->named, decisions);
+        task->shadow =
+            count_alone(service, PROTOCOL_HTTP, task->operation, parts->named, decisions);
     }
     task->decision = decisions[0];
     task->binding = is_decision && decisions[0].verdict != WEIR_ALLOWED ? 0 : -1;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "limiter/names/asked.h"
+#include "protocol/counting.h"
 #include "protocol/engine.h"
 #include "protocol/http1/http1_parse.h"
 #include "protocol/json/json_request.h"
@@ -60,6 +61,7 @@ struct http1_task {
     bool has_chain;      // among what was asked for
     int binding;         // the index among the task's limits of the one that decided; -1: none
     struct weir_decision decision; // what all of them decided
+    struct shadow_refusal shadow;  // and what those in shadow mode would have
 
     /* Of a problem: */
     unsigned status;

@@ -14,6 +14,10 @@
  * Both are lists: under several limits each has its item, in the order of the request. Where one of
  * them refuses, the others have no `t`: it could be later than Retry-After, which it should not.
  *
+ * Where a limit in shadow mode would have refused:
+ *
+ *     Weir-Shadow: limited;limit="NAME";t=S     the verdict, the limit, and when it would have passed
+ *
  * A structured field's Integer has at most 15 digits: RFC 9651, section 3.3.1. */
 #include <assert.h>
 #include <time.h>
@@ -224,6 +228,24 @@ static char *put_retry_after(const struct service *service, const struct weir_de
     return put_literal(at, "\r\n");
 }
 
+/* It has its room in the share of the limit that it names: a name is short. */
+static char *put_shadow(const struct http1_batch *batch, const struct http1_task *task, char *at)
+{
+    const struct shadow_refusal *shadow = &task->shadow;
+    if (shadow->verdict == WEIR_ALLOWED) {
+        return at;
+    }
+    at = put_literal(at, "Weir-Shadow: ");
+    at = put_text(at, weir_verdict_word(shadow->verdict));
+    at = put_literal(at, ";limit=");
+    at = put_policy_name(at, batch->pairs[task->question + (uint32_t)shadow->binding].limit);
+    if (shadow->retry_after_ns > 0) {
+        at = put_literal(at, ";t=");
+        at = put_u64(at, wait_seconds(shadow->retry_after_ns));
+    }
+    return put_literal(at, "\r\n");
+}
+
 char *http1_put_decision_headers(struct http1_batch *batch, const struct service *service,
                                  const struct http1_task *task, char *at)
 {
@@ -240,5 +262,6 @@ char *http1_put_decision_headers(struct http1_batch *batch, const struct service
         case HEADERS_NONE: break;
         }
     }
+    at = put_shadow(batch, task, at);
     return put_literal(at, HTTP1_FIELDS_OF_ALL);
 }

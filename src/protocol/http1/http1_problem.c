@@ -44,6 +44,20 @@ static char *put_decision(char *at, const struct weir_decision *decision)
     return put_number(at, "delay_ns", decision->delay_ns);
 }
 
+/* ,"shadow":"limited","shadow_retry_after_ns":3000000000: what limits in shadow mode would have said, where they would
+ * have refused; under several limits which of them, too. */
+static char *put_shadow(char *at, const struct http1_task *task)
+{
+    if (task->shadow.verdict == WEIR_ALLOWED) {
+        return at;
+    }
+    at = put_literal(at, ",\"shadow\":\"");
+    at = put_text(at, weir_verdict_word(task->shadow.verdict));
+    *at++ = '"';
+    at = put_number(at, "shadow_retry_after_ns", task->shadow.retry_after_ns);
+    return task->is_together ? put_number(at, "shadow_binding", task->shadow.binding) : at;
+}
+
 /* ,"binding":0,"limits":[{"limit":"10/s","capacity":10,...},...]. A limit needs no escapes. */
 static char *put_limits(char *at, const struct http1_batch *batch, const struct http1_task *task)
 {
@@ -105,6 +119,7 @@ char *http1_put_decision_json(const struct http1_batch *batch, const struct http
     } else {
         at = put_decision(at, &task->decision);
         at = task->is_together ? put_limits(at, batch, task) : at;
+        at = put_shadow(at, task);
     }
     at = put_more(at, task->operation, detail);
     return put_literal(at, "}\n");
@@ -226,6 +241,7 @@ char *http1_put_refusal(const struct http1_batch *batch, const struct service_co
     }
     at = put_decision(at, decision);
     at = task->is_together ? put_limits(at, batch, task) : at;
+    at = put_shadow(at, task);
     if (decision->verdict == WEIR_BLOCKED) { // a fill that is blocked spills
         at = put_more(at, task->operation, &batch->details[task->question]);
     }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/counting.h"
 #include "protocol/resp/resp_session.h"
 
 /* Each put_..() writes into memory that was reserved, and returns where it ends. */
@@ -59,8 +58,35 @@ static char *put_decision(char *to, int version, const struct weir_decision *dec
 static char *put_header(char *to, int version, unsigned field_count)
 {
     *to++ = version == 3 ? '%' : '*';
-    *to++ = (char)('0' + field_count);
+    to = resp_put_digits(to, field_count);
     return resp_put_text(to, "\r\n", 2);
+}
+
+/* What limits in shadow mode would have said. Who asks for it hears it always. Who does not finds it in a map, where
+ * it is something to say; an array keeps its length, because clients take it apart by that. */
+static bool says_shadow(int version, bool asks, const struct shadow_refusal *shadow)
+{
+    return asks || (version == 3 && shadow->verdict != WEIR_ALLOWED);
+}
+
+enum { SHADOW_FIELD_COUNT = 2 }; // and under several limits one more
+
+static char *put_shadow(char *to, int version, const struct shadow_refusal *shadow)
+{
+    to = PUT_NAME(to, version, "shadow");
+    to = resp_put_integer(to, (int64_t)shadow->verdict);
+    to = PUT_NAME(to, version, "shadow_retry_after_ns");
+    return resp_put_integer(to, shadow->retry_after_ns);
+}
+
+/* The answer of a single limit. */
+static char *put_alone(char *to, int version, const struct weir_decision *decision, bool asks,
+                       const struct shadow_refusal *shadow)
+{
+    bool says = says_shadow(version, asks, shadow);
+    to = put_header(to, version, 6 + (says ? SHADOW_FIELD_COUNT : 0));
+    to = put_decision(to, version, decision);
+    return says ? put_shadow(to, version, shadow) : to;
 }
 
 static char *put_amount(char *to, const struct weir_amount *amount)
@@ -111,9 +137,12 @@ static char *put_array_header(char *to, unsigned count)
 
 /* In RESP2 the limits follow one by one; in RESP3 they are one array. */
 static char *put_together(char *to, int version, const struct resp_whole *whole,
-                          const struct weir_decision *decisions, unsigned count)
+                          const struct weir_decision *decisions, unsigned count, bool asks,
+                          const struct shadow_refusal *shadow)
 {
-    to = version == 3 ? put_header(to, 3, 8) : put_array_header(to, 7 + count);
+    bool says = says_shadow(version, asks, shadow);
+    unsigned shadow_count = says ? SHADOW_FIELD_COUNT + 1 : 0;
+    to = put_header(to, version, (version == 3 ? 8 : 7 + count) + shadow_count);
     to = put_decision(to, version, &whole->decision);
     to = PUT_NAME(to, version, "binding");
     to = resp_put_integer(to, whole->binding);
@@ -121,6 +150,11 @@ static char *put_together(char *to, int version, const struct resp_whole *whole,
     to = version == 3 ? put_array_header(to, count) : to;
     for (unsigned limit = 0; limit < count; limit++) {
         to = put_limit(to, version, &decisions[limit]);
+    }
+    if (says) {
+        to = put_shadow(to, version, shadow);
+        to = PUT_NAME(to, version, "shadow_binding");
+        to = resp_put_integer(to, shadow->binding);
     }
     return to;
 }
@@ -135,6 +169,7 @@ static char *put_block(char *to, const struct weir_decision *decision)
 
 static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
 {
+    static const struct shadow_refusal NONE = {WEIR_ALLOWED, -1, -1};
     const struct resp_question *question = &batch->questions[i];
     const struct weir_decision *decision = &batch->decisions[i];
     const struct weir_detail *detail = &batch->details[i];
@@ -142,13 +177,15 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     case RESP_ANSWER_THROTTLE:
     case RESP_ANSWER_GCRA: return put_throttle(to, question, decision);
     case RESP_ANSWER_DECISION:
-        return put_decision(put_header(to, question->version, 6), question->version, decision);
+        return put_alone(to, question->version, decision, question->asks_shadow,
+                         batch->named[i] != NULL ? &batch->shadows[i] : &NONE);
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
     case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
     case RESP_ANSWER_EXISTED: return resp_put_integer(to, detail->existed);
     case RESP_ANSWER_BLOCK: return put_block(to, decision);
     case RESP_ANSWER_TOGETHER:
-        return put_together(to, question->version, &batch->wholes[i], decision, question->count);
+        return put_together(to, question->version, &batch->wholes[i], decision, question->count,
+                            question->asks_shadow, &batch->shadows[i]);
     }
     return to;
 }
@@ -168,15 +205,17 @@ void resp_answer_wait(struct resp_session *session, struct service *service,
     unsigned count = session->wait_count;
     int version = session->version;
     struct resp_whole whole;
+    struct shadow_refusal shadow;
+    bool asks = session->wait_asks_shadow;
     struct weir_decision own[LIMIT_LIST_COUNT_MAX]; // shadows pass
     memcpy(own, decisions, count * sizeof own[0]);
-    whole.decision =
-        count_together(service, PROTOCOL_RESP, WEIR_TAKE, named, own, count, &whole.binding);
+    whole.decision = count_together(service, PROTOCOL_RESP, WEIR_TAKE, named, own, count,
+                                    &whole.binding, &shadow);
     char *to = buffer_reserve(output, count * RESP_ANSWER_BYTES_MAX);
     if (to != NULL) {
         char *end = session->wait_is_together
-                        ? put_together(to, version, &whole, own, count)
-                        : put_decision(put_header(to, version, 6), version, own);
+                        ? put_together(to, version, &whole, own, count, asks, &shadow)
+                        : put_alone(to, version, own, asks, &shadow);
         output->length += (size_t)(end - to);
     }
     resp_forget_wait(session);
@@ -201,10 +240,12 @@ static void count_decisions(struct service *service, struct resp_batch *batch)
         }
         if (question->answer == RESP_ANSWER_TOGETHER) {
             struct resp_whole *whole = &batch->wholes[i];
-            whole->decision = count_together(service, PROTOCOL_RESP, operation, &batch->named[i],
-                                             decision, question->count, &whole->binding);
+            whole->decision =
+                count_together(service, PROTOCOL_RESP, operation, &batch->named[i], decision,
+                               question->count, &whole->binding, &batch->shadows[i]);
         } else if (batch->named[i] != NULL) {
-            count_alone(service, PROTOCOL_RESP, operation, batch->named[i], decision);
+            batch->shadows[i] =
+                count_alone(service, PROTOCOL_RESP, operation, batch->named[i], decision);
         } else {
             counts[question->is_beyond ? WEIR_NEVER : decision->verdict]++;
         }

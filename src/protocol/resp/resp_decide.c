@@ -117,7 +117,11 @@ static bool read_limit(struct resp_call *call, struct bytes key, struct bytes te
 struct terms {
     uint64_t cost_micro;
     uint64_t wait_ns;
+    bool asks_shadow;
 };
+
+/* Which of it may follow beside COST and VAR. */
+enum { MAY_WAIT = 1, MAY_ASK_SHADOW = 2 };
 
 static bool read_cost(struct resp_call *call, struct bytes text, uint64_t *cost_micro)
 {
@@ -141,29 +145,48 @@ static bool read_wait(struct resp_call *call, struct bytes text, uint64_t *wait_
     return true;
 }
 
-/* Reads what follows the limit, from argument `first` on: COST and a number, where `may_wait` WAIT and
- * a number, and any VAR, a name and a value, in any order. */
-static bool read_terms(struct resp_call *call, size_t first, bool may_wait, struct terms *terms)
+size_t resp_option_words(struct bytes word)
+{
+    return resp_word_is(word, "var") ? 3 : resp_word_is(word, "shadow") ? 1 : 2;
+}
+
+static bool fail_terms(struct resp_call *call, unsigned allowed)
+{
+    const char *more = (allowed & MAY_WAIT) != 0 ? ", or WAIT and milliseconds, or SHADOW"
+                       : allowed != 0            ? ", or SHADOW"
+                                                 : "";
+    resp_fail(call, "ERR syntax error: after the limit comes nothing or COST and a number%s%s",
+              more, allowed != 0 ? ", each once" : "");
+    return false;
+}
+
+/* Reads what follows the limit, from argument `first` on: COST and a number, what `allowed` says, and any VAR, a name
+ * and a value, in any order. */
+static bool read_terms(struct resp_call *call, size_t first, unsigned allowed, struct terms *terms)
 {
     bool has_cost = false;
     bool has_wait = false;
+    size_t words;
     *terms = (struct terms){.cost_micro = WEIR_UNIT};
-    for (size_t i = first; i < call->command->arg_count; i += 2) {
-        if (resp_word_is(resp_arg(call, i), "var")) {
-            if (i + 2 >= call->command->arg_count) {
-                resp_fail(call, "ERR syntax error: VAR is followed by a name and a value");
-                return false;
-            }
-            i++; // resp_read_variables() knows them
+    for (size_t i = first; i < call->command->arg_count; i += words) {
+        struct bytes word = resp_arg(call, i);
+        bool is_cost = resp_word_is(word, "cost") && !has_cost;
+        bool is_wait = (allowed & MAY_WAIT) != 0 && resp_word_is(word, "wait") && !has_wait;
+        words = resp_option_words(word);
+        if (words == 1 && (allowed & MAY_ASK_SHADOW) != 0 && !terms->asks_shadow) {
+            terms->asks_shadow = true;
             continue;
         }
-        bool is_cost = resp_word_is(resp_arg(call, i), "cost") && !has_cost;
-        bool is_wait = may_wait && resp_word_is(resp_arg(call, i), "wait") && !has_wait;
-        if ((!is_cost && !is_wait) || i + 1 == call->command->arg_count) {
-            resp_fail(call,
-                      "ERR syntax error: after the limit comes nothing or COST and a number%s",
-                      may_wait ? ", or WAIT and milliseconds, each once" : "");
+        bool is_whole = i + words <= call->command->arg_count;
+        if (words == 3 && !is_whole) {
+            resp_fail(call, "ERR syntax error: VAR is followed by a name and a value");
             return false;
+        }
+        if (words == 3) {
+            continue; // resp_read_variables() knows them
+        }
+        if ((!is_cost && !is_wait) || !is_whole) {
+            return fail_terms(call, allowed);
         }
         struct bytes text = resp_arg(call, i + 1);
         if (!(is_cost ? read_cost(call, text, &terms->cost_micro)
@@ -193,11 +216,10 @@ bool resp_is_wait(const struct resp_command *command)
     } else if (!resp_word_is(command->args[0], "weir.take")) {
         return false;
     }
-    for (size_t i = first; i < command->arg_count; i += 2) {
+    for (size_t i = first; i < command->arg_count; i += resp_option_words(command->args[i])) {
         if (resp_word_is(command->args[i], "wait")) {
             return true;
         }
-        i += resp_word_is(command->args[i], "var");
     }
     return false;
 }
@@ -269,7 +291,7 @@ static void remember_names(struct resp_session *session, const struct named_limi
 
 /* Decides what came before, and this take: now, or when its turn has come. Its requests and their rules
  * stay where they are meanwhile. */
-static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_t wait_ns)
+static void wait_for_turn(struct resp_call *call, const struct run *run, const struct terms *terms)
 {
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
     size_t place = call->batch->count;
@@ -278,7 +300,9 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, uint64_
     remember_names(call->session, &call->batch->named[place], run->count);
     call->session->wait_count = (uint8_t)run->count;
     call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
-    call->waits = call->service->ops->wait(call->service, requests, run->count, wait_ns, decisions);
+    call->session->wait_asks_shadow = terms->asks_shadow;
+    call->waits =
+        call->service->ops->wait(call->service, requests, run->count, terms->wait_ns, decisions);
     if (!call->waits) {
         resp_answer_wait(call->session, call->service, decisions, call->output);
     }
@@ -298,11 +322,13 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
         requests[i].and_next = i + 1 < run->count;
     }
     if (terms->wait_ns > 0) {
-        wait_for_turn(call, run, terms->wait_ns);
+        wait_for_turn(call, run, terms);
         return;
     }
-    batch->questions[batch->count] = (struct resp_question){
-        .answer = run->answer, .version = call->session->version, .count = (uint8_t)run->count};
+    batch->questions[batch->count] = (struct resp_question){.answer = run->answer,
+                                                            .version = call->session->version,
+                                                            .count = (uint8_t)run->count,
+                                                            .asks_shadow = terms->asks_shadow};
     batch->count += run->count;
 }
 
@@ -323,7 +349,7 @@ static void ask_with_cost(struct resp_call *call, enum weir_operation operation,
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     if (resp_check_key(call, key) && read_limit(call, key, resp_arg(call, 2))
-        && read_terms(call, 3, false, &terms)
+        && read_terms(call, 3, 0, &terms)
         && check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)
         && (operation != WEIR_REFUND || check_refund(call, resp_last_rule(call->batch)))) {
         resp_ask(call, operation, key, terms.cost_micro, answer);
@@ -335,7 +361,7 @@ void resp_take(struct resp_call *call)
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     size_t count = resp_check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
-    if (count == 0 || !read_terms(call, 3, true, &terms)) {
+    if (count == 0 || !read_terms(call, 3, MAY_WAIT | MAY_ASK_SHADOW, &terms)) {
         return;
     }
     const struct named_limit *named = resp_last_name(call->batch);
@@ -345,6 +371,7 @@ void resp_take(struct resp_call *call)
         ask_list(call, WEIR_TAKE, key, count, &terms);
     } else if (check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)) {
         resp_ask(call, WEIR_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+        call->batch->questions[call->batch->count - 1].asks_shadow = terms.asks_shadow;
     }
 }
 
@@ -399,7 +426,7 @@ void resp_take_all(struct resp_call *call)
                   "limit, 1 to %d",
                   (int)LIMIT_LIST_COUNT_MAX);
     } else if (read_pairs(call, pair_count, &run)
-               && read_terms(call, 2 + 2 * pair_count, true, &terms)
+               && read_terms(call, 2 + 2 * pair_count, MAY_WAIT | MAY_ASK_SHADOW, &terms)
                && check_distinct(call, &run)) {
         ask_run(call, &run, &terms);
     }
@@ -410,13 +437,14 @@ void resp_can_take(struct resp_call *call)
     struct bytes key = resp_arg(call, 1);
     struct terms terms;
     size_t count = resp_check_key(call, key) ? read_limits(call, key, resp_arg(call, 2), 3, 0) : 0;
-    if (count == 0 || !read_terms(call, 3, false, &terms)) {
+    if (count == 0 || !read_terms(call, 3, MAY_ASK_SHADOW, &terms)) {
         return;
     }
     if (count > 1 || call->batch->has_chain) {
         ask_list(call, WEIR_CAN_TAKE, key, count, &terms);
     } else if (check_cost(call, resp_last_rule(call->batch), terms.cost_micro, 0)) {
         resp_ask(call, WEIR_CAN_TAKE, key, terms.cost_micro, RESP_ANSWER_DECISION);
+        call->batch->questions[call->batch->count - 1].asks_shadow = terms.asks_shadow;
     }
 }
 

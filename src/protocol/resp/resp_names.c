@@ -7,9 +7,10 @@
 bool resp_read_variables(struct resp_call *call, size_t first, struct variables *variables)
 {
     variables->count = 0;
-    for (size_t i = first; i + 2 < call->command->arg_count;) {
+    size_t words;
+    for (size_t i = first; i + 2 < call->command->arg_count; i += words) {
+        words = resp_option_words(resp_arg(call, i));
         if (!resp_word_is(resp_arg(call, i), "var")) {
-            i += 2;
             continue;
         }
         struct bytes name = resp_arg(call, i + 1);
@@ -18,7 +19,6 @@ bool resp_read_variables(struct resp_call *call, size_t first, struct variables 
             resp_fail(call, "ERR invalid VAR: at most %d, each name once", VARIABLE_COUNT_MAX);
             return false;
         }
-        i += 3;
     }
     return true;
 }

@@ -7,6 +7,7 @@
 
 #include "limiter/limit_list.h"
 #include "limiter/names/asked.h"
+#include "protocol/counting.h"
 #include "protocol/engine.h"
 #include "protocol/resp/resp_parse.h"
 #include "protocol/resp/resp_write.h"
@@ -25,13 +26,14 @@ enum {
     RESP_TRANSACTION_COUNT_MAX = 1024, // commands between MULTI and EXEC
     RESP_TRANSACTION_BYTES_MAX = 128 * 1024,
 
-    /* The longest answer to a question: WEIR.FILL as a map, an amount among its values. */
-    RESP_ANSWER_BYTES_MAX = 256 + 8 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX,
+    /* The longest answer to a question: WEIR.FILL as a map, an amount among its values; or a take under several
+     * limits as one, with what limits in shadow mode would have said. */
+    RESP_ANSWER_BYTES_MAX = 320 + 10 * RESP_INTEGER_BYTES_MAX + WEIR_AMOUNT_TEXT_MAX,
 };
 
 /* Of several limits there is room for as many answers: one is more than enough for what is said of
  * each limit, and for what is said of all together. */
-_Static_assert(RESP_ANSWER_BYTES_MAX >= 2 * (128 + 4 * RESP_INTEGER_BYTES_MAX),
+_Static_assert(RESP_ANSWER_BYTES_MAX >= 3 * (96 + 4 * RESP_INTEGER_BYTES_MAX),
                "a take under several limits has room for its answer");
 
 struct resp_transaction;
@@ -43,7 +45,8 @@ struct resp_session {
     size_t searched;                      // resp_progress
     uint8_t version;                      // 2 or 3
     uint8_t wait_count;                   // limits of the take that stands in line
-    bool wait_is_together;                // and whether its answer lists them
+    bool wait_is_together;                // and whether its answer lists them,
+    bool wait_asks_shadow;                // and says what shadows would have answered
     bool is_authenticated;                // has said the password, if one is wanted
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *
@@ -71,8 +74,9 @@ enum resp_answer {
 struct resp_question {
     enum resp_answer answer;
     uint8_t version;
-    uint8_t count;  // of its requests: 1, or more under several limits
-    bool is_beyond; // CL.THROTTLE or its like asked for more than any cost can say: it never fits
+    uint8_t count;    // of its requests: 1, or more under several limits
+    bool asks_shadow; // wants to hear what limits in shadow mode would have said
+    bool is_beyond;   // CL.THROTTLE or its like asked for more than any cost can say: it never fits
 };
 
 /* What all limits of a question together decided, and which of them; -1: none. */
@@ -99,6 +103,7 @@ struct resp_batch {
     struct weir_detail details[RESP_BATCH_ROOM];
     struct resp_question questions[RESP_BATCH_ROOM];
     struct resp_whole wholes[RESP_BATCH_ROOM];        // of those that list their limits
+    struct shadow_refusal shadows[RESP_BATCH_ROOM];   // of those, and of those with a name
     const struct named_limit *named[RESP_BATCH_ROOM]; // beside each request; NULL: written out
     struct weir_rule rules[RESP_RULE_ROOM];
     struct asked_part parts[RESP_RULE_ROOM]; // beside each rule; `named` at least
@@ -157,6 +162,9 @@ void resp_answer_wait(struct resp_session *session, struct service *service,
 
 /* Forgets for which names it stood there. */
 void resp_forget_wait(struct resp_session *session);
+
+/* How many arguments an option behind the limit has, its own word included: SHADOW, VAR name value, COST c. */
+size_t resp_option_words(struct bytes word);
 
 /* True if the command is a take that would wait. */
 bool resp_is_wait(const struct resp_command *command);

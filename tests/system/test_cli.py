@@ -754,6 +754,39 @@ def test_explain_names_limits_over_the_period_that_was_asked_about(asked, limits
     assert len({len(column) for column, _ in rows}) == 1
 
 
+@pytest.mark.parametrize("asked_s, jitter, limits", [
+    (60, "1s", ["90/61s capacity=10", "99/61s capacity=1", "50/61s", "window 100/61s"]),
+    (60, "250ms", ["90/60250ms capacity=10", "99/60250ms capacity=1", "50/60250ms", "window 100/60250ms"]),
+    (1, "1min", ["90/61s capacity=10", "99/61s capacity=1", "50/61s", "window 100/61s"]),
+])
+def test_explain_allows_for_a_way_that_varies(asked_s, jitter, limits):
+    """What passes within T + jitter may arrive within T: so no limit lets more pass in that."""
+    words = [f"at most 100 in any {asked_s}s", "--jitter", jitter]
+    answer = json.loads(weir("explain", "--json", *words).stdout)
+    jitter_ns = {"1s": 10**9, "250ms": 250 * 10**6, "1min": 60 * 10**9}[jitter]
+    assert (answer["window_ns"], answer["jitter_ns"]) == (asked_s * 10**9, jitter_ns)
+    assert [choice["limit"] for choice in answer["choices"]] == limits
+    for limit in limits:
+        bound = json.loads(weir("explain", "--json", limit).stdout)["windows"][0]
+        assert bound["window_ns"] == answer["window_ns"] + jitter_ns
+        assert Fraction(bound["at_most"]) == 100
+    said = weir("explain", *words).stdout
+    assert said.startswith(f"at most 100 in any {'1 min' if asked_s == 60 else '1 s'}, with a jitter of ")
+    assert "only the\n  jitter costs rate" in said
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) % of the rate", said)]
+    exact = 100 * asked_s / (asked_s + jitter_ns / 10**9)
+    assert exact - 0.1 <= rates[-1] <= exact  # of the window; rounded down
+
+
+def test_explain_says_where_the_way_matters():
+    hint = "Where somebody else counts what arrives there, add --jitter 1s"
+    assert hint in weir("explain", "at most 100 in any 60s").stdout
+    said = weir("explain", "at most 100 in any 60s", "--jitter", "1s").stdout
+    assert hint not in said
+    assert "What passes here within 61 s may arrive there within 1 min" in said
+    assert "what comes exactly 61 s after the first may pass" in said
+
+
 def test_explain_finds_the_bucket_that_also_drains_in_time():
     done = weir("explain", "--json", "at most 300 in any 60s", "--max-latency", "2s")
     choices = json.loads(done.stdout)["choices"]
@@ -825,6 +858,10 @@ def test_explain_sizes_by_latency():
         (["10/s", "--max-latency", "soon"], "expected a duration"),
         (["at most 1000001 in any 1d", "--max-latency", "1ms"], "no bucket that keeps that has room"),
         (["at most 0.5 in any 1s", "--max-latency", "1h"], "that drains so soon, and no window keeps it"),
+        (["at most 3 in any 1s", "--jitter", "0"], "--jitter is above 0"),
+        (["at most 3 in any 1s", "--jitter", "1"], "expected a unit"),
+        (["at most 3 in any 5217w", "--jitter", "3153600000s"], "together at most 100 years"),
+        (["5/s", "--jitter", "1s"], "--jitter is for 'at most N in any T'"),
         (["at most 3"], "expected 'in any' and a time"),
         (["at most 0 in any 1s"], "it is a ban"),
         (["at", "most"], "expected 'at most N in any T'"),

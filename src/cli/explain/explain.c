@@ -125,7 +125,7 @@ uint64_t requests_at_most(const struct explanation *e, const struct weir_amount 
     return e->config.capacity_micro >= WEIR_UNIT ? amount_floor(bound) : 0;
 }
 
-enum { OPTION_CONFIG, OPTION_MAX_LATENCY, OPTION_JSON };
+enum { OPTION_CONFIG, OPTION_MAX_LATENCY, OPTION_JITTER, OPTION_JSON };
 
 static const struct option OPTIONS[] = {
     [OPTION_CONFIG] = {"config", "FILE",
@@ -133,6 +133,9 @@ static const struct option OPTIONS[] = {
     [OPTION_MAX_LATENCY] = {"max-latency", "DURATION",
                             "choose the capacity: the most that drains in so much time; of\n"
                             "at most N in any T, leave out the buckets that take longer"},
+    [OPTION_JITTER] = {"jitter", "DURATION",
+                       "of at most N in any T: they are counted where they arrive, and\n"
+                       "the way there takes so much longer at one time than at another"},
     [OPTION_JSON] = {"json", NULL, "the same as JSON, every number exact"},
     {NULL, NULL, NULL},
 };
@@ -146,6 +149,7 @@ struct request {
     const char *config_path;         // NULL: none
     const struct named_limit *named; // NULL: it is written out
     uint64_t max_latency_ns;         // 0: none
+    uint64_t jitter_ns;              // 0: none
     bool json;
 };
 
@@ -203,17 +207,15 @@ static int explain_limit(const struct request *request)
                          : explain_in_words(&explanation);
 }
 
-static int read_latency(struct request *request, const char *text)
+static int read_duration(const struct request *request, const char *option, const char *text,
+                         uint64_t *ns)
 {
     struct weir_error error;
-    if (quantity_parse_duration(&request->max_latency_ns, text, &error) != WEIR_OK) {
+    if (quantity_parse_duration(ns, text, &error) != WEIR_OK) {
         complain_at(request->command, text, &error);
         return CLI_USAGE;
     }
-    if (request->max_latency_ns == 0) {
-        return usage_error(request->command, "--max-latency is above 0");
-    }
-    return CLI_DONE;
+    return *ns > 0 ? CLI_DONE : usage_error(request->command, "--%s is above 0", option);
 }
 
 /* The text may be a name; then it becomes what the name stands for. An exit code. */
@@ -279,7 +281,12 @@ static int run_explain(const struct command *command, int count, char **words)
     for (int option; (option = arguments_next(&arguments, OPTIONS, &value)) != ARGUMENT_END;) {
         switch (option) {
         case OPTION_CONFIG: request.config_path = value; break;
-        case OPTION_MAX_LATENCY: code = read_latency(&request, value); break;
+        case OPTION_MAX_LATENCY:
+            code = read_duration(&request, "max-latency", value, &request.max_latency_ns);
+            break;
+        case OPTION_JITTER:
+            code = read_duration(&request, "jitter", value, &request.jitter_ns);
+            break;
         case OPTION_JSON: request.json = true; break;
         case ARGUMENT_HELP: command_help(command); return CLI_DONE;
         case ARGUMENT_WORD:
@@ -304,7 +311,13 @@ static int run_explain(const struct command *command, int count, char **words)
         if (request.config_path != NULL) {
             return usage_error(command, "--config is for a limit by its name: leave it out");
         }
-        return explain_wanted(command, request.text, request.max_latency_ns, request.json);
+        return explain_wanted(command, request.text,
+                              (struct wanted_options){.max_latency_ns = request.max_latency_ns,
+                                                      .jitter_ns = request.jitter_ns,
+                                                      .json = request.json});
+    }
+    if (request.jitter_ns > 0) {
+        return usage_error(command, "--jitter is for 'at most N in any T'");
     }
     if (has_several(limit_count, limit_words, request.config_path != NULL)) {
         return usage_error(command, "one limit at a time: in a list each keeps its own promise");
@@ -322,11 +335,12 @@ const struct command EXPLAIN_COMMAND = {
         "never more than so many in any period. Every number is exact. The other way round,\n"
         "'at most N in any T' names the buckets and the window that guarantee just that, one\n"
         "recommended, and what each costs; --max-latency leaves out the buckets that take longer\n"
-        "to drain from full.",
+        "to drain from full, and --jitter allows for a way to the counter that varies.",
     .examples = "    weir explain 10/s\n"
                 "    weir explain 100/s capacity=20\n"
                 "    weir explain at most 300 in any 60s\n"
                 "    weir explain at most 300 in any 60s --max-latency 2s\n"
+                "    weir explain at most 100 in any 60s --jitter 1s\n"
                 "    weir explain queue 100/s --max-latency 200ms\n"
                 "    weir explain login --config weir.yaml\n"
                 "    weir explain --json 1000/30d\n",

@@ -60,9 +60,17 @@ const char *window_text(uint64_t window_ns, char text[DURATION_TEXT_MAX]);
 int explain_in_words(const struct explanation *e);
 int explain_in_json(const struct command *command, const struct explanation *e);
 
-/* "at most N in any T": which limits guarantee that; with a latency, only buckets that drain within it. An
- * exit code. */
-int explain_wanted(const struct command *command, const char *text, uint64_t max_latency_ns,
-                   bool json);
+/* What "at most N in any T" is asked with; 0: without.
+ *   max_latency_ns  only buckets that drain within it
+ *   jitter_ns       N are counted where they arrive, and the way there takes so much longer at one time than at
+ *                   another */
+struct wanted_options {
+    uint64_t max_latency_ns;
+    uint64_t jitter_ns;
+    bool json;
+};
+
+/* "at most N in any T": which limits guarantee that. An exit code. */
+int explain_wanted(const struct command *command, const char *text, struct wanted_options options);
 
 #endif

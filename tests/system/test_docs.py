@@ -1,11 +1,14 @@
 """What the documents say is true: their commands run and answer as printed (on the test clock),
 their links lead somewhere, and the examples in other languages work."""
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
+import urllib.error
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -59,16 +62,6 @@ def test_five_minutes_of_the_readme(run):
 
 
 @pytest.mark.once
-def test_python_of_getting_started_is_a_take():
-    text = (ROOT / "docs/getting-started.md").read_text()
-    code = re.search(r"^```python\n(.*?)^```", text, re.M | re.S).group(1)
-    with WeirServer("--test-clock") as server:
-        scope = {}
-        exec(code.replace("port=6390", f"port={server.resp_port}"), scope)
-        assert (scope["verdict"], scope["capacity"], scope["remaining"]) == (0, 10, 9)
-
-
-@pytest.mark.once
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
@@ -119,13 +112,108 @@ def test_sessions_of_the_pages_with_a_task(page, tmp_path):
             assert ran.stdout == output, command
 
 
-def python_of(page, server):
+def python_at(page, port):
     """Runs the page's Python, and returns what it defines."""
     text = (ROOT / "docs" / page).read_text()
-    code = re.search(r"^```python\n(.*?)^```", text, re.M | re.S).group(1)
     scope = {}
-    exec(code.replace("port=6390", f"port={server.resp_port}"), scope)
+    for code in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        exec(code.replace("port=6390", f"port={port}"), scope)
     return scope
+
+
+def python_of(page, server):
+    return python_at(page, server.resp_port)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("page, ask", [("getting-started.md", lambda code: code["may_log_in"]("alice")),
+                                       ("resp.md", lambda code: code["may_pass"]("login:alice", "10/s"))])
+def test_python_that_asks_for_a_login(page, ask):
+    with WeirServer("--test-clock") as server:
+        code = python_of(page, server)
+        assert [ask(code) for _ in range(11)] == [True] * 10 + [False]
+        if "wait_for_turn" in code:
+            assert code["wait_for_turn"]("api:acme", "5/s")
+
+
+def ask_worker(code):
+    """True if it goes on to call, which fails here."""
+    try:
+        code["call"]("acme", "http://127.0.0.1:1/")
+    except urllib.error.URLError:
+        return True
+    except code["WeirIsAway"]:
+        return False
+
+
+def ask_open_worker(code):
+    code["FAIL_OPEN"] = True
+    return ask_worker(code)
+
+
+def ask_sender(code):
+    sent = []
+    code["send_evenly"]([1], sent.append)
+    return sent == [1]
+
+
+ASK_WITHOUT_WEIR = [
+    ("getting-started.md", lambda code: code["may_log_in"]("alice"), True),
+    ("resp.md", lambda code: code["may_pass"]("login:alice", "10/s"), True),
+    ("several-limits.md", lambda code: code["may_pass"]("alice", "acme")[0], True),
+    ("smooth-what-you-send.md", ask_sender, True),
+    ("somebody-elses-limit.md", ask_worker, False),
+    ("somebody-elses-limit.md", ask_open_worker, True),
+]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("page, ask, passes", ASK_WITHOUT_WEIR)
+def test_python_of_a_page_says_what_to_do_without_weir(page, ask, passes):
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    assert ask(python_at(page, port)) is passes
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("page, ask, passes", ASK_WITHOUT_WEIR)
+def test_python_of_a_page_tries_once(page, ask, passes):
+    """Somebody who takes connections and hangs up: every try is another connection."""
+    tries = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def hang_up():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                tries.append(connection)
+                connection.close()
+
+        server = threading.Thread(target=hang_up, daemon=True)
+        server.start()
+        assert ask(python_at(page, listener.getsockname()[1])) is passes
+        assert len(tries) == 1
+        listener.shutdown(socket.SHUT_RDWR)
+        server.join()
+
+
+@pytest.mark.once
+def test_python_of_a_page_does_not_wait_for_a_weir_that_is_silent():
+    """Nobody ever answers; that the calls end at all is the point."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for page, ask, _ in ASK_WITHOUT_WEIR[:3]:
+            code = python_at(page, silent.getsockname()[1])
+            kwargs = code["weir"].connection_pool.connection_kwargs
+            assert kwargs["socket_timeout"] == kwargs["socket_connect_timeout"] == 0.2
+            assert ask(code) is True
+        silent.setblocking(False)
+        tries = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                tries += 1
+        assert tries == 3
 
 
 class TheirApi(BaseHTTPRequestHandler):

@@ -71,7 +71,8 @@ struct weir_decision weir_bucket_fill(struct weir_bucket *bucket, const struct w
                                       uint64_t cost_micro, uint64_t now_ns,
                                       struct weir_amount *spill, bool *full);
 
-/* Gives cost back; the level never goes below zero. The verdict is allowed; or never, as above. */
+/* Gives cost back; the level never goes below zero. The verdict is allowed; or never, as above. A late refund can admit
+ * more than the limit promises, for what was taken has drained meanwhile: weir_limiter_refund() has an example. */
 struct weir_decision weir_bucket_refund(struct weir_bucket *bucket, const struct weir_limit *limit,
                                         uint64_t cost_micro, uint64_t now_ns);
 

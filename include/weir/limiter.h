@@ -143,7 +143,8 @@ enum weir_operation {
     WEIR_TAKE = 0, /* charge the cost if it fits */
     WEIR_CAN_TAKE, /* what a take would be told now; charges nothing, and blocks nobody */
     WEIR_FILL,     /* charge what fits of the cost, and say what does not */
-    WEIR_REFUND, /* give the cost back; of a window, which takes none back, the verdict is error */
+    WEIR_REFUND, /* give the cost back, soon: see weir_limiter_refund(); of a window, which takes none back, the
+                    verdict is error */
     WEIR_SHOW,   /* how it stands */
     WEIR_RESET,  /* empty the bucket; a window forgets its whole log */
     WEIR_BLOCK,  /* lock the key out */
@@ -247,7 +248,12 @@ struct weir_decision weir_decision_of_run(const struct weir_request *requests,
                                           const struct weir_decision *decisions, size_t count,
                                           int *binding);
 
-/* The single calls: weir_limiter_decide() of one request. */
+/* The single calls: weir_limiter_decide() of one request.
+ *
+ * A late refund can admit more than the limit promises: what was taken has drained meanwhile, and is given back a
+ * second time. Under 10/s, A takes 10 at 0 s, B takes 10 at 1 s, A gives its 10 back, and C takes 10: B and C are 20
+ * at one instant, where the limit promises 10. Under a bucket a refund of at most
+ * cost - rate * time since the take never does that. */
 struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struct weir_rule *rule,
                                        const void *key, size_t key_len, uint64_t cost_micro);
 struct weir_decision weir_limiter_can_take(struct weir_limiter *limiter,

@@ -195,7 +195,12 @@ const struct command REFUND_COMMAND = {
     .name = "refund",
     .words = "KEY LIMIT...",
     .summary = "give cost back",
-    .about = "Gives cost back, for what was taken and not used. The level never goes below zero.",
+    .about =
+        "Gives cost back, for what was taken and not used. The level never goes below zero.\n"
+        "A late refund can admit more than the limit promises, for what was taken has drained\n"
+        "meanwhile: with 10/s, A takes 10 at 0 s, B takes 10 at 1 s, A gives its 10 back, and C\n"
+        "takes 10. B and C are 20 at one instant, where the limit promises 10. At most the cost\n"
+        "less what has drained since the take is safe.",
     .examples = "    weir refund spend:bob 1000/30d --cost 30\n",
     .options = OPTIONS_WITH_COST,
     .run = run_refund,

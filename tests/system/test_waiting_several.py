@@ -86,6 +86,19 @@ def test_who_would_be_late_is_refused_at_once(server, protocol):
     assert server.take("k", "1/s").verdict == 0  # nobody stands there
 
 
+def test_who_is_let_in_before_the_first_costs_nobody_its_deadline(server):
+    server.take("k", "1/3s")
+    both = server.join("k", "1/3s, 1/10s")  # the first limit refuses it until 3 s
+    server.take("k", "1/10s")
+    half = server.join("k", "1/10s", cost="0.5", wait_ms=8000)  # the first there, due at 5 s
+    server.advance(8 * S - 1)
+    assert half.answer() is None
+    server.advance(1)
+    assert half.answer().verdict == 1
+    server.advance(2 * S)
+    assert both.answer().verdict == 0
+
+
 def test_take_all_waits_with_several_keys(server):
     server.take("everyone", "1/2s")
     waiter = server.connect()

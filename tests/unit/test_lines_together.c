@@ -235,6 +235,29 @@ static void test_a_limit_that_refuses_later_gives_it_its_place(void **state)
     close_world(world);
 }
 
+/* The person who was the first there has asked to be called when its cost fits. By then it is the second. */
+static void test_who_is_let_in_before_the_first_costs_nobody_its_deadline(void **state)
+{
+    (void)state;
+    struct world *world = open_world("1/30ms capacity=1", "1/100ms capacity=1", NULL);
+    take(world, A, UNIT);
+    struct person *both = stand_together(world, "ab", UNIT); // A refuses it until 30 ms
+    advance(world, 1);
+    take(world, B, UNIT);
+    struct person *half = people_join_at(&world->people, &world->rules[B], KEYS[B], UNIT / 2,
+                                         80 * MS, world->people.now_ns);
+    assert_true(half->stands);
+    assert_int_equal(half->due_ns, 1051 * MS);
+    advance(world, 60); // at 30 ms B refuses the one under both limits
+    assert_int_equal(half->due_ns, 1081 * MS);
+    advance(world, 120);
+    assert_int_equal(half->answered_ns, 1081 * MS);
+    assert_limited(half->decision,
+                   70); // when the one before it has gone, and half of it has leaked
+    assert_served(both, 101);
+    close_world(world);
+}
+
 static void test_opposite_orders_go_in_the_order_of_arrival(void **state)
 {
     (void)state;
@@ -666,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_it_overtakes_nobody_where_others_stand),
         cmocka_unit_test(test_a_queue_is_in_the_order_of_its_charges),
         cmocka_unit_test(test_a_limit_that_refuses_later_gives_it_its_place),
+        cmocka_unit_test(test_who_is_let_in_before_the_first_costs_nobody_its_deadline),
         cmocka_unit_test(test_opposite_orders_go_in_the_order_of_arrival),
         cmocka_unit_test(test_a_chain_of_lines),
         cmocka_unit_test(test_several_may_fit_at_once),

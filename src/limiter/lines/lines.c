@@ -112,6 +112,9 @@ void lines_call(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
         struct line *line = waiter->line;
         line_send_away(lines, waiter, now_ns);
         line_serve(lines, line, now_ns); // those behind may go now
+    } else if (waiter->line != NULL && waiter->line->first != waiter) {
+        /* A take under several limits was let in before this waiter, which was the first. */
+        waiter->ops->schedule(waiter, waiter->deadline_ns);
     }
 }
 

@@ -54,6 +54,19 @@ static inline struct weir_decision ask(struct world *world, enum weir_operation 
                          world->people.now_ns);
 }
 
+/* The same, and what the operation says beside its decision. Nothing may be left of what stood there before. */
+static inline struct weir_decision ask_in_detail(struct world *world, enum weir_operation operation,
+                                                 uint64_t cost_micro, struct weir_detail *detail)
+{
+    struct weir_request request = request_of(&world->rule, "key", operation, cost_micro);
+    struct weir_decision decision;
+    memset(detail, 0x77, sizeof *detail);
+    request.detail = detail;
+    world->people.reading_ns = world->people.now_ns;
+    weir_limiter_decide_at(world->people.limiter, &request, &decision, 1, world->people.now_ns);
+    return decision;
+}
+
 static inline struct weir_decision take(struct world *world, uint64_t cost_micro)
 {
     return ask(world, WEIR_TAKE, cost_micro);

@@ -233,6 +233,17 @@ def test_lines_of_different_buckets_do_not_hold_each_other_up(server):
     assert list(answers(waiting)) == ["quick"]
 
 
+def test_a_change_of_a_window_says_what_it_did_although_somebody_waits(server):
+    limit = "window 10/3s"
+    server.take("a", limit, 7)
+    waiter = server.join("a", limit, cost=10)
+    server.ask("WEIR.SHOW", "a", limit)
+    assert server.ask("WEIR.FILL", "a", limit, "COST", 5)[6:] == ["2", 1]
+    assert server.ask("WEIR.RESET", "a", limit) == 1
+    server.settle()
+    assert waiter.answer().verdict == 0
+
+
 # ---- from one worker to another ----
 
 

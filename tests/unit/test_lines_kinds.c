@@ -256,6 +256,30 @@ static void test_who_leaves_the_line_of_a_window_lets_the_others_up(void **state
     close_world(world);
 }
 
+/* As without a line: what a fill spills, and whether there was anything that a reset has emptied. */
+static void test_a_change_beside_a_line_says_what_it_did(void **state)
+{
+    (void)state;
+    static const char *const LIMITS[] = {"10/1s", "stepped 10/1s", "window 10/1s", "sliding 10/1s",
+                                         "fixed 10/1min"};
+    for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
+        struct world *world = open_world(LIMITS[i]);
+        struct weir_detail detail;
+        assert_int_equal(take(world, 7 * UNIT).verdict, WEIR_ALLOWED);
+        struct person *waits = stand(world, 10 * UNIT, LONG);
+        assert_int_equal(ask_in_detail(world, WEIR_FILL, 5 * UNIT, &detail).remaining, 0);
+        assert_int_equal(detail.amount.numerator_low, 2 * detail.amount.denominator_low);
+        assert_int_equal(detail.amount.numerator_high | detail.amount.denominator_high, 0);
+        assert_true(detail.full);
+        assert_true(waits->stands);
+        (void)ask_in_detail(world, WEIR_RESET, 0, &detail);
+        assert_true(detail.existed);
+        assert_int_equal(detail.amount.numerator_low, 0);
+        assert_served(waits, 0);
+        close_world(world);
+    }
+}
+
 /* All memory for events is in use when its own log needs more: it is told so, and not called for ever. */
 static void test_the_head_of_a_window_finds_no_room_for_its_event(void **state)
 {
@@ -339,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_who_leaves_a_stepped_line_lets_the_others_up),
         cmocka_unit_test(test_a_line_of_a_window_goes_as_events_leave),
         cmocka_unit_test(test_who_leaves_the_line_of_a_window_lets_the_others_up),
+        cmocka_unit_test(test_a_change_beside_a_line_says_what_it_did),
         cmocka_unit_test(test_the_head_of_a_window_finds_no_room_for_its_event),
         cmocka_unit_test(test_a_line_of_a_fixed_limit_goes_by_the_calendar),
         cmocka_unit_test(test_a_line_of_a_sliding_limit_waits_until_enough_has_faded),

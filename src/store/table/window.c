@@ -342,17 +342,22 @@ static void begin(struct turn *turn, struct table *table, const struct weir_requ
 
 /* ---- for the rest of the table ---- */
 
+/* What the operation says beside the decision: a take nothing. */
+static void write_detail(const struct turn *turn)
+{
+    if (turn->request->operation != WEIR_TAKE && turn->request->detail != NULL) {
+        *turn->request->detail = turn->detail;
+    }
+}
+
 static void answer(const struct turn *turn, struct weir_decision *decision)
 {
     const struct weir_limit *limit = limit_of(turn);
-    enum weir_operation operation = turn->request->operation;
     kind_answer(decision, limit, turn->outcome, turn->now_ns);
     if (turn->outcome.verdict == WEIR_LIMITED || turn->outcome.verdict == WEIR_BLOCKED) {
         decision->retry_after_ns = (int64_t)(turn->fits_at_ns - turn->now_ns);
     }
-    if (operation != WEIR_TAKE && turn->request->detail != NULL) {
-        *turn->request->detail = turn->detail;
-    }
+    write_detail(turn);
 }
 
 void table_decide_window(struct table *table, const struct weir_request *request, uint64_t hash,
@@ -382,6 +387,7 @@ struct outcome table_decide_window_in_line(struct table *table, const struct wei
     if (decide(&turn) != DECIDED) {
         turn.outcome.verdict = WEIR_FAILED;
     }
+    write_detail(&turn);
     return turn.outcome;
 }
 

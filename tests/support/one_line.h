@@ -78,6 +78,17 @@ static inline struct person *join(struct world *world, uint64_t cost_micro, uint
                           world->people.now_ns);
 }
 
+/* One whose limit has the same numbers, and policy words of its own. */
+static inline struct person *stand_under(struct world *world, const char *limit,
+                                         uint64_t cost_micro, uint64_t wait_ns)
+{
+    const struct weir_rule rule = rule_of(&world->people, limit);
+    struct person *person =
+        people_join_at(&world->people, &rule, "key", cost_micro, wait_ns, world->people.now_ns);
+    assert_true(person->stands);
+    return person;
+}
+
 /* One who does wait. */
 static inline struct person *stand(struct world *world, uint64_t cost_micro, uint64_t wait_ns)
 {

@@ -320,6 +320,22 @@ def test_who_is_delayed_by_a_fill_is_refused_at_the_deadline(server):
     assert behind.answer().verdict == 0  # it has moved up
 
 
+@pytest.mark.parametrize("blocks", ["first", "refused"])
+def test_who_is_refused_at_the_deadline_locks_out_as_his_own_limit_says(server, blocks):
+    server.take("a", "1/s")
+    limits = {who: "1/s block=1min" if who == blocks else "1/s" for who in ("first", "refused")}
+    first = server.join("a", limits["first"])
+    waiter = server.join("a", limits["refused"], wait_ms=2500)
+    server.advance(1600 * MS)
+    assert first.answer().verdict == 0
+    server.ask("WEIR.FILL", "a", "1/s", "COST", 1)  # to the brim: the next one fits at 2600 ms
+    server.advance(900 * MS)
+    refused = waiter.answer()
+    assert refused.verdict == 1
+    assert refused.retry_after_ns == (60 * S if blocks == "refused" else 100 * MS)
+    assert server.take("a", "1/s").verdict == (3 if blocks == "refused" else 1)
+
+
 @pytest.mark.parametrize("options, limit", [((), "1/s waiting=2"), (("--max-waiting", 2), "1/s")])
 def test_a_line_is_bounded(options, limit):
     with WaitingServer(*options) as server:

@@ -410,6 +410,38 @@ static void test_many_lines(void **state)
     people_close(&people);
 }
 
+/* A line is opened under one limit, and another waiter behind is refused at its deadline under its own. */
+static void open_and_be_refused(const char *opens, const char *is_refused, struct person **refused,
+                                struct world **world)
+{
+    *world = open_full("1/10ms capacity=1");
+    struct person *first = stand_under(*world, opens, UNIT, LONG);
+    *refused = stand_under(*world, is_refused, UNIT, 25 * MS);
+    advance(*world, 16);
+    assert_served(first, 10 * MS);
+    (void)ask(*world, WEIR_FILL, UNIT); // to the brim: the next one fits at 26 ms
+    advance(*world, 25);
+    assert_false((*refused)->stands);
+    assert_int_equal((*refused)->decision.verdict, WEIR_LIMITED);
+}
+
+static void test_who_is_refused_locks_out_as_his_own_limit_says(void **state)
+{
+    (void)state;
+    struct world *world;
+    struct person *refused;
+    open_and_be_refused("1/10ms capacity=1 block=1s", "1/10ms capacity=1", &refused, &world);
+    assert_int_equal(refused->decision.retry_after_ns, MS);
+    assert_int_equal(take(world, UNIT).verdict, WEIR_LIMITED);
+    close_world(world);
+    open_and_be_refused("1/10ms capacity=1", "1/10ms capacity=1 block=1s", &refused, &world);
+    assert_int_equal(refused->decision.retry_after_ns, 1000 * MS);
+    assert_int_equal(take(world, UNIT).verdict, WEIR_BLOCKED);
+    advance(world, 25 + 1000);
+    assert_int_equal(take(world, UNIT).verdict, WEIR_ALLOWED);
+    close_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_the_numbers_change_while_somebody_waits),
         cmocka_unit_test(test_an_older_reading),
         cmocka_unit_test(test_many_lines),
+        cmocka_unit_test(test_who_is_refused_locks_out_as_his_own_limit_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -350,6 +350,33 @@ static void test_its_deadline_ends_it(void **state)
     close_world(world);
 }
 
+/* Another waiter has opened the line of A under `block=`, which is no word of this one's. */
+static void test_it_locks_out_as_its_own_limits_say(void **state)
+{
+    (void)state;
+    for (int is_own = 0; is_own < 2; is_own++) {
+        struct world *world = open_world("1/100ms capacity=1", NULL, NULL);
+        struct weir_rule plain = world->rules[A];
+        struct weir_rule blocks = plain;
+        blocks.limit.block_ns = 1000 * MS;
+        take(world, A, UNIT);
+        world->rules[A] = is_own ? plain : blocks;
+        struct person *first = stand(world, A, UNIT);
+        world->rules[A] = is_own ? blocks : plain;
+        struct person *both = join(world, "ab", UNIT, 250 * MS);
+        assert_true(both->stands);
+        advance(world, 160);
+        assert_served(first, 100);
+        world->rules[A] = plain;
+        (void)ask(world, A, WEIR_FILL, UNIT); // to the brim: it fits at 260 ms
+        advance(world, 255);
+        assert_limited(both->decision, is_own ? 1000 : 10);
+        assert_int_equal(ask(world, A, WEIR_TAKE, UNIT).verdict,
+                         is_own ? WEIR_BLOCKED : WEIR_LIMITED);
+        close_world(world);
+    }
+}
+
 static void test_who_would_be_late_is_refused_at_once(void **state)
 {
     (void)state;
@@ -695,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_several_may_fit_at_once),
         cmocka_unit_test(test_who_leaves_lets_others_up_everywhere),
         cmocka_unit_test(test_its_deadline_ends_it),
+        cmocka_unit_test(test_it_locks_out_as_its_own_limits_say),
         cmocka_unit_test(test_who_would_be_late_is_refused_at_once),
         cmocka_unit_test(test_a_full_line_takes_nobody),
         cmocka_unit_test(test_never_is_said_at_once),

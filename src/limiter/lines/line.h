@@ -43,7 +43,7 @@ struct line {
 };
 
 /* Who waits, and alone, needs no more memory than this; a server has its own part beside it. */
-_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 320, "a place in line is small");
+_Static_assert(sizeof(struct waiter) + sizeof(struct line) <= 336, "a place in line is small");
 
 /* All lines of a limiter. */
 struct lines {
@@ -106,6 +106,18 @@ static inline const struct weir_limit *limit_of(const struct line *line)
 static inline const struct line_kind *line_kind_of(const struct weir_limit *limit)
 {
     return limit->kind == WEIR_KIND_QUEUE ? &LINE_OF_QUEUE : &LINE_OF_BUCKET;
+}
+
+/* A limit that is asked about in a line that others may have opened: in the line's numbers, for everything in it
+ * is counted in these. Policy words are no part of a bucket, and stay those that were asked with. */
+static inline struct weir_rule rule_in_line(const struct weir_rule *asked,
+                                            const struct weir_rule *line)
+{
+    struct weir_rule rule = *line;
+    rule.limit.waiting = asked->limit.waiting;
+    rule.limit.on_full = asked->limit.on_full;
+    rule.limit.block_ns = asked->limit.block_ns;
+    return rule;
 }
 
 static inline uint64_t ns_until(uint64_t then_ns, uint64_t now_ns)

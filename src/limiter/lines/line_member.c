@@ -14,7 +14,7 @@ struct line_member member_of(const struct lines *lines, const struct weir_reques
 
 void member_take_numbers(struct line_member *member, const struct weir_rule *rule)
 {
-    member->rule = *rule;
+    member->rule = rule_in_line(&member->rule, rule);
     member->charge = charge_of(&rule->limit, member->cost_micro);
 }
 

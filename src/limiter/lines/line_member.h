@@ -67,7 +67,7 @@ static inline enum weir_operation member_asked_at_the_end(const struct line_memb
 
 struct line_member member_of(const struct lines *lines, const struct weir_request *request);
 
-/* Gives it the numbers of the line that is there: everything in it is counted in these. */
+/* Gives it the numbers of the line that is there: everything in it is counted in these. Its policy words stay. */
 void member_take_numbers(struct line_member *member, const struct weir_rule *rule);
 
 /* For a waiter who stands in line until the deadline. */

@@ -39,13 +39,23 @@ void line_answer_or_fail(const struct lines *lines, struct weir_decision *decisi
     }
 }
 
+/* The limit as this waiter asked for it. */
+static struct weir_rule rule_of(const struct waiter *waiter)
+{
+    struct weir_rule rule = waiter->line->rule;
+    rule.limit.block_ns = waiter->block_ns;
+    rule.limit.on_full = waiter->on_full;
+    return rule;
+}
+
 void line_turn_out(struct lines *lines, struct waiter *waiter, struct outcome outcome,
                    uint64_t now_ns)
 {
     struct line *line = waiter->line;
+    const struct weir_rule rule = rule_of(waiter);
     struct weir_decision decision;
     line->kind->give_back(lines, waiter, now_ns);
-    line_answer_or_fail(lines, &decision, limit_of(line), line->id, outcome, now_ns);
+    line_answer_or_fail(lines, &decision, &rule.limit, line->id, outcome, now_ns);
     lines->stats.blocked_count += outcome.verdict == WEIR_BLOCKED;
     waiter->ops->answer(waiter, &decision);
 }
@@ -72,6 +82,7 @@ void line_block_refused(struct lines *lines, const struct weir_rule *rule, uint6
 void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
 {
     struct line *line = waiter->line;
+    const struct weir_rule rule = rule_of(waiter);
     struct weir_decision decision;
     struct outcome outcome;
     line->kind->give_back(lines, waiter, now_ns);
@@ -79,7 +90,7 @@ void line_send_away(struct lines *lines, struct waiter *waiter, uint64_t now_ns)
     uint64_t pass_ns = line->kind->pass_after(lines, line, &charge, &outcome, now_ns);
     line_refuse(&decision, limit_of(line), outcome, pass_ns, now_ns);
     lines->stats.expired_count++;
-    line_block_refused(lines, &line->rule, line->id, &decision, now_ns);
+    line_block_refused(lines, &rule, line->id, &decision, now_ns);
     waiter->ops->answer(waiter, &decision);
 }
 
@@ -173,6 +184,8 @@ bool line_stand(struct lines *lines, struct line *line, const struct joining *jo
     waiter->cost_micro = joining->request->cost_micro;
     waiter->span = joining->charge.span;
     waiter->deadline_ns = joining->now_ns + joining->wait_ns;
+    waiter->block_ns = joining->request->rule->limit.block_ns;
+    waiter->on_full = joining->request->rule->limit.on_full;
     line_append(lines, line, waiter);
     lines->stats.joined_count += waiter->together == NULL;
     /* Only the head goes by its own time; whoever is behind it is looked at when it comes to the front. */
@@ -232,9 +245,10 @@ static bool answer_at_once(struct lines *lines, const struct joining *joining, b
  * everything in it is counted in them. */
 static bool join_behind(struct lines *lines, struct line *line, const struct joining *joining)
 {
+    const struct weir_rule rule = rule_in_line(joining->request->rule, &line->rule);
     struct weir_request request = *joining->request;
     struct joining behind = *joining;
-    request.rule = &line->rule;
+    request.rule = &rule;
     behind.request = &request;
     behind.charge = charge_of(limit_of(line), request.cost_micro);
     if (behind.charge.never) {

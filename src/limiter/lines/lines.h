@@ -58,6 +58,7 @@ struct waiter_ops {
  *   together  if it waits under several limits: what stands in their lines for it; `run` in a store that
  *             processes share
  *   turn      its place in the order of arrival
+ *   block_ns, on_full  the policy words of its own limit; the numbers are those of the line
  *   span      what its cost adds to the moment at which the bucket is empty
  *   gap       in a queue: from where the one before ends to where this one begins; 0 unless
  *             somebody who does not wait has filled the bucket in between. At a window, when its turn
@@ -78,6 +79,8 @@ struct waiter {
     uint64_t deadline_ns;
     struct span span;
     struct span gap;
+    uint64_t block_ns;
+    uint8_t on_full;
 };
 
 /* What has happened so far: to those of this process, where processes share the lines. */

@@ -217,7 +217,8 @@ static bool join(struct shared_lines *shared, const struct entry *asked)
     bool with_place;
     uint32_t line = find_line(shared, &entry, &with_place);
     if (line != 0) { // everything in it is counted in its numbers
-        rule = ticket_at(shared, shared_line_at(shared, line)->first)->rule;
+        const struct ticket *first = ticket_at(shared, shared_line_at(shared, line)->first);
+        rule = rule_in_line(request.rule, &first->rule);
         request.rule = &rule;
         joining->request = &request;
         joining->charge = charge_of(&rule.limit, request.cost_micro);

@@ -72,7 +72,7 @@ struct ticket {
     uint64_t called_ns;
     struct span span;
     struct span end;
-    struct weir_rule rule; // of the whole line: everything in it is counted in these numbers
+    struct weir_rule rule; // the numbers of the whole line, and the policy words of this waiter
     uint32_t next_member;
     uint32_t line; // from here on what follows from the rest
     uint32_t next, previous;

@@ -163,8 +163,9 @@ enum weir_operation {
 /* What some operations say beyond the decision.
  *   amount       fill: the spill; show: the level; otherwise 0
  *   full         fill: whether the bucket is full at this instant
- *   existed      reset: whether there was a live bucket (a level above zero); show: the same;
- *                block and unblock: whether the key was blocked before
+ *   existed      reset: whether there was a live bucket (a level above zero), and in a queue anything but
+ *                the places of those who wait; show: whether there is a live bucket; block and
+ *                unblock: whether the key was blocked before
  *   empty_at_ns  show: the store's moment at which the bucket is empty, rounded up; 0 if not
  *                live */
 struct weir_detail {

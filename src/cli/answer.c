@@ -443,8 +443,7 @@ void answer_say(const struct answer *answer)
     char amount[ABOUT_TEXT_MAX];
     switch (answer->operation) {
     case WEIR_RESET:
-        (void)printf(answer->existed ? "reset: the bucket is empty now\n"
-                                     : "reset: the bucket was empty already\n");
+        (void)printf(answer->existed ? "reset: emptied\n" : "reset: there was nothing to empty\n");
         return;
     case WEIR_BLOCK:
         if (answer->decision.verdict != WEIR_FAILED) {

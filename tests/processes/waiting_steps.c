@@ -125,6 +125,11 @@ static void fill_both(void)
     (void)ask_about(&more_rule, "more", WEIR_FILL, 10, T0);
 }
 
+static void fill_one(void)
+{
+    (void)ask(WEIR_FILL, 1, T0);
+}
+
 static void nothing(void)
 {
 }
@@ -159,6 +164,12 @@ static void ours_behind(void)
     join_line(&ours[1], "key", 1, T0);
 }
 
+static void ours_behind_and_more(void)
+{
+    ours_behind();
+    (void)ask(WEIR_FILL, 2, T0);
+}
+
 static void it_joins(void)
 {
     join_line(&its, "key", 1, T0);
@@ -191,6 +202,12 @@ static void it_leaves(void)
     (void)lines_leave(limiter->lines, &its.waiter, T0 + S / 2);
 }
 
+/* What was filled in behind, and the one before. */
+static void it_refunds(void)
+{
+    (void)ask(WEIR_REFUND, 3, T0);
+}
+
 static const struct scenario {
     const char *name, *limit, *more; // NULL: the same
     void (*fill)(void);
@@ -215,6 +232,8 @@ static const struct scenario {
      it_is_called},
     {"leaves a queue's middle", "queue 1/s capacity=10", NULL, nothing, ours_first, its_own_first,
      ours_behind, it_leaves},
+    {"refunds beside a queue", "queue 1/s capacity=10", NULL, fill_one, ours_first, nothing,
+     ours_behind_and_more, it_refunds},
     {"joins two lines", "1/s capacity=10", NULL, fill_both, ours_both_first, nothing, nothing,
      it_joins_both},
     {"takes a turn at both", "1/s capacity=10", NULL, fill_both, nothing, its_own_both,
@@ -362,6 +381,10 @@ static void go_on(const struct scenario *scenario, int at)
         /* One of ours stands before the child, the other one behind. */
         require(scenario, at, served_at_ns[i] <= T0 + (uint64_t)(i + 2) * S, "and not too late");
     }
+    bool is_queue = rule.limit.kind == WEIR_KIND_QUEUE;
+    bool are_both = ours[0].waiter.ops != NULL && ours[1].waiter.ops != NULL;
+    require(scenario, at, !is_queue || !are_both || served_at_ns[1] >= served_at_ns[0] + S,
+            "and not too soon");
     require(scenario, at, shared()->room->waiting_count == 0, "nobody stands there");
     require(scenario, at, shared()->room->line_count == 0, "there is no line");
     require(scenario, at, lines_valid(limiter->lines), "no place is lost");

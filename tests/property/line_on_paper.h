@@ -24,6 +24,7 @@ struct line_on_paper {
     struct bucket_on_paper bucket;
     bool is_queue, is_first_now;
     int count;
+    uint64_t gone_ns; // of a queue: when the last one went whom others stood behind
     struct place places[PAPER_PLACES_MAX];
     bool has_expired; // somebody has, lately
 };
@@ -87,6 +88,9 @@ static inline void settle(struct line_on_paper *line, uint64_t now_ns, struct to
             for (int i = 0; i < line->count; i++) {
                 line->places[i].begin += late;
             }
+        }
+        if (line->is_queue) {
+            line->gone_ns = (uint64_t)egress_ns(line, first);
         }
         tell(all, first->number, WEIR_ALLOWED, now_ns);
         strike(line, 0);
@@ -254,6 +258,7 @@ static inline enum joined join_queue(struct line_on_paper *line, struct place pl
     if (due_ns <= (int128)now_ns) {
         return SERVED;
     }
+    line->gone_ns = line->count > 0 ? line->gone_ns : 0;
     line->places[line->count++] = place;
     return STANDS;
 }
@@ -274,13 +279,33 @@ static inline void fill_on_paper(struct line_on_paper *line, int128 span, uint64
     settle(line, now_ns, all);
 }
 
-/* The places in a queue are nobody else's to give back. */
+/* The places in a queue are nobody else's to give back. What is between them is, the latest first, and then
+ * those behind move up. */
+static inline void give_back_beside(struct line_on_paper *line, int128 most, uint64_t now_ns)
+{
+    uint64_t earliest_ns = now_ns > line->gone_ns ? now_ns : line->gone_ns;
+    for (int i = line->count; i >= 0; i--) {
+        int128 begin = i < line->count ? line->places[i].begin : line->bucket.moment;
+        int128 before = i > 0 ? line->places[i - 1].begin + line->places[i - 1].span
+                              : parts_of(&line->bucket, earliest_ns);
+        int128 given = later_of(0, begin - before);
+        given = given < most ? given : most;
+        for (int j = i; j < line->count; j++) {
+            line->places[j].begin -= given;
+        }
+        line->bucket.moment -= given;
+        most -= given;
+    }
+}
+
 static inline void refund_on_paper(struct line_on_paper *line, int128 span, uint64_t now_ns,
                                    struct told *all)
 {
     settle(line, now_ns, all);
     if (!line->is_queue || line->count == 0) {
         paper_refund(&line->bucket, span, now_ns);
+    } else {
+        give_back_beside(line, span, now_ns);
     }
     settle(line, now_ns, all);
 }
@@ -290,6 +315,8 @@ static inline void reset_on_paper(struct line_on_paper *line, uint64_t now_ns, s
     settle(line, now_ns, all);
     if (!line->is_queue || line->count == 0) {
         paper_reset(&line->bucket, now_ns);
+    } else {
+        give_back_beside(line, line->bucket.moment, now_ns);
     }
     settle(line, now_ns, all);
 }

@@ -117,9 +117,29 @@ class LineModel:
             self.moment = min(self.begin + cost * self.unit_ns, self.latest)
 
     def refund(self, cost):
-        """Places in a queue belong to those who stand there."""
+        self._give_back(cost * self.unit_ns)
+
+    def reset(self):
+        self._give_back(self.moment)
+
+    def _give_back(self, span):
         if self.kind == "bucket" or not self.line:
-            self.moment = max(self.moment - cost * self.unit_ns, min(self.moment, self.now_ns))
+            self.moment = max(self.moment - span, min(self.moment, Fraction(self.now_ns)))
+            return
+        # Places in a queue belong to those who stand there. What lies between them does not, the latest first.
+        behind = min(span, self.moment - self.tail())
+        self.moment -= behind
+        span -= behind
+        for place in reversed(self.line):
+            if place is self.line[0]:
+                self.start, place.gap = self.start + place.gap, Fraction(0)
+                given = min(span, max(Fraction(0), self.start - self.now_ns))
+                self.start -= given
+            else:
+                given = min(span, place.gap)
+                place.gap -= given
+            self.moment -= given
+            span -= given
 
     def join(self, name, cost, wait_ns):
         """A take that waits: its answer, or None if it stands in line."""

@@ -93,6 +93,15 @@ class LinePlay:
         self._tell(how, cost)
         self.server.ask(f"WEIR.{how}", self.key, self.limit, "COST", cost)
         getattr(self.model, how)(cost)
+        self._settle()
+
+    def reset(self):
+        self._tell("reset")
+        self.server.ask("WEIR.RESET", self.key, self.limit)
+        self.model.reset()
+        self._settle()
+
+    def _settle(self):
         self.server.settle()
         self._check_answers(self.model.advance(self.model.now_ns))
 

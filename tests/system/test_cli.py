@@ -129,8 +129,8 @@ def test_show_is_exact_and_reset_empties(ask, server, key):
     assert json.loads(said)["reset_after_ns"] == 333333333
     assert ask("show", key, "3/s") == (
         0, "level about 1 of 3: 2 of 3 remain, empty in 334 ms\n")
-    assert ask("reset", key, "3/s") == (0, "reset: the bucket is empty now\n")
-    assert ask("reset", key, "3/s") == (0, "reset: the bucket was empty already\n")
+    assert ask("reset", key, "3/s") == (0, "reset: emptied\n")
+    assert ask("reset", key, "3/s") == (0, "reset: there was nothing to empty\n")
     assert ask("reset", key, "3/s", "--json") == (0, '{"existed":false}\n')
 
 

@@ -44,7 +44,7 @@ def test_commands_of_a_user_share_a_file_with_no_set_up(tmp_path):
     assert weir("refund", "k", "10/d", "--cost", 3, home=tmp_path).stdout.startswith("refunded: 3 of")
     shown = json.loads(weir("show", "k", "10/d", "--json", home=tmp_path).stdout)
     assert shown["remaining"] == 3 and 6.99 < Fraction(shown["level"]) < 7
-    assert weir("reset", "k", "10/d", home=tmp_path).stdout == "reset: the bucket is empty now\n"
+    assert weir("reset", "k", "10/d", home=tmp_path).stdout == "reset: emptied\n"
     assert weir("take", "k", "10/d", "--cost", 11, home=tmp_path).returncode == 4
     assert [path.name for path in file.parent.iterdir()] == ["default.weir"]
 

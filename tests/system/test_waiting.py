@@ -244,6 +244,21 @@ def test_a_change_of_a_window_says_what_it_did_although_somebody_waits(server):
     assert waiter.answer().verdict == 0
 
 
+def test_a_reset_of_a_queue_leaves_those_who_wait(server):
+    limit = "queue 10/s"
+    server.ask("WEIR.FILL", "a", limit, "COST", 3)
+    waiter = server.join("a", limit)
+    server.ask("WEIR.FILL", "a", limit, "COST", 3)
+    assert server.ask("WEIR.REFUND", "a", limit, "COST", 4)[2] == 7  # the three behind, and one
+    assert server.ask("WEIR.RESET", "a", limit) == 1
+    assert server.ask("WEIR.RESET", "a", limit) == 0
+    assert server.ask("WEIR.SHOW", "a", limit)[6] == "1"
+    server.advance(100 * MS - 1)
+    assert waiter.answer() is None
+    server.advance(1)
+    assert waiter.answer().verdict == 0
+
+
 # ---- from one worker to another ----
 
 

@@ -105,8 +105,8 @@ def wander(server, seed, steps):
     names = itertools.count()
     for _ in range(steps):
         what = source.choices(
-            ["join", "leave", "take", "fill", "refund", "advance", "jump"],
-            [8, 3, 2, 1, 1, 8, 1],
+            ["join", "leave", "take", "fill", "refund", "reset", "advance", "jump"],
+            [8, 3, 2, 2, 1, 1, 8, 1],
         )[0]
         cost = source.choice([1, 1, 1, 2, 3, 0, play.model.capacity, play.model.capacity + 1])
         if what == "join":
@@ -118,6 +118,8 @@ def wander(server, seed, steps):
             play.take(cost)
         elif what in ("fill", "refund"):
             play.change(what, cost)
+        elif what == "reset":
+            play.reset()
         elif what in ("advance", "jump"):
             getattr(play, what)(draw_span_ns(source, play))
     play.end()

@@ -266,12 +266,87 @@ static void test_nobody_gives_back_what_others_stand_for(void **state)
     struct world *world = open_world("queue 1/10ms capacity=9");
     struct person *first = stand(world, UNIT, LONG);
     struct person *second = stand(world, UNIT, LONG);
-    (void)ask(world, WEIR_REFUND, UNIT);
-    (void)ask(world, WEIR_RESET, 0);
+    struct weir_detail detail;
+    assert_int_equal(ask_in_detail(world, WEIR_REFUND, UNIT, &detail).reset_after_ns, 20 * MS);
+    assert_int_equal(ask_in_detail(world, WEIR_RESET, 0, &detail).reset_after_ns, 20 * MS);
+    assert_false(detail.existed); // there was nothing to give back
     assert_int_equal(ask(world, WEIR_SHOW, 0).reset_after_ns, 20 * MS);
     advance(world, 100);
     assert_served(first, 10 * MS);
     assert_served(second, 20 * MS);
+    close_world(world);
+}
+
+/* Three are filled in before the first place, two before the second one, and one behind it. */
+static struct world *open_with_fills(const char *limit, struct person *persons[2])
+{
+    static const uint64_t FILLS[] = {3, 2, 1};
+    struct world *world = open_world(limit);
+    for (int i = 0; i < 3; i++) {
+        (void)ask(world, WEIR_FILL, FILLS[i] * UNIT);
+        if (i < 2) {
+            persons[i] = stand(world, UNIT, LONG);
+        }
+    }
+    assert_int_equal(ask(world, WEIR_SHOW, 0).reset_after_ns, 80 * MS);
+    return world;
+}
+
+/* The end comes back first, as without a line; then those behind move up. */
+static void test_a_refund_gives_back_what_nobody_stands_for(void **state)
+{
+    (void)state;
+    struct person *persons[2];
+    struct world *world = open_with_fills("queue 1/10ms capacity=9", persons);
+    assert_int_equal(ask(world, WEIR_REFUND, UNIT).reset_after_ns, 70 * MS);
+    assert_limited(join(world, UNIT, 80 * MS - 1)->decision, 1); // behind the second one
+    assert_int_equal(ask(world, WEIR_REFUND, UNIT).reset_after_ns, 60 * MS);
+    assert_int_equal(ask(world, WEIR_REFUND, 2 * UNIT).reset_after_ns, 40 * MS);
+    advance(world, 100);
+    assert_served(persons[0], 30 * MS);
+    assert_served(persons[1], 40 * MS);
+    close_world(world);
+}
+
+static void test_a_reset_gives_back_all_that_nobody_stands_for(void **state)
+{
+    (void)state;
+    static const char *const LIMITS[] = {"queue 1/10ms capacity=9",
+                                         "queue 1/10ms capacity=9 first=now"};
+    for (uint64_t i = 0; i < 2; i++) {
+        struct person *persons[2];
+        struct weir_detail detail;
+        struct world *world = open_with_fills(LIMITS[i], persons);
+        advance(world, 5); // so long of what was filled in has gone
+        struct weir_decision decision = ask_in_detail(world, WEIR_RESET, 0, &detail);
+        assert_true(detail.existed);
+        assert_int_equal(decision.reset_after_ns, 20 * MS);
+        if (i == 0) { // with first=now the first one has gone, and its cost is nobody's any longer
+            (void)ask_in_detail(world, WEIR_RESET, 0, &detail);
+            assert_false(detail.existed);
+        }
+        advance(world, 100);
+        assert_served(persons[0], i == 0 ? 15 * MS : 5 * MS);
+        assert_served(persons[1], i == 0 ? 25 * MS : 15 * MS);
+        close_world(world);
+    }
+}
+
+/* A reading of another thread lags. Nobody goes sooner after the one before for that. */
+static void test_a_reset_at_an_old_reading_leaves_the_interval(void **state)
+{
+    (void)state;
+    struct world *world = open_world("queue 1/10ms capacity=9");
+    struct person *first = stand(world, UNIT, LONG);
+    (void)ask(world, WEIR_FILL, 3 * UNIT);
+    struct person *second = stand(world, UNIT, LONG); // behind them
+    struct person *third = stand(world, UNIT, LONG);
+    advance(world, 11);
+    assert_served(first, 10 * MS);
+    (void)people_ask_at(&world->people, &world->rule, "key", WEIR_RESET, 0, 1005 * MS);
+    advance(world, 100);
+    assert_served(second, 20 * MS);
+    assert_served(third, 30 * MS);
     close_world(world);
 }
 
@@ -292,6 +367,9 @@ int main(void)
         cmocka_unit_test(test_a_fill_is_a_gap_in_the_line),
         cmocka_unit_test(test_a_gap_outlives_who_stood_behind_it),
         cmocka_unit_test(test_nobody_gives_back_what_others_stand_for),
+        cmocka_unit_test(test_a_refund_gives_back_what_nobody_stands_for),
+        cmocka_unit_test(test_a_reset_gives_back_all_that_nobody_stands_for),
+        cmocka_unit_test(test_a_reset_at_an_old_reading_leaves_the_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,6 +183,16 @@ struct outcome line_look(struct lines *lines, const struct line *line, uint64_t 
     return line_decide(lines, line, WEIR_SHOW, 0, (struct line_terms){0, stays, stays}, now_ns);
 }
 
+void line_answer_given_back(struct weir_decision *decision, const struct weir_request *request,
+                            const struct weir_limit *limit, struct span given,
+                            struct outcome outcome, uint64_t now_ns)
+{
+    kind_answer(decision, limit, outcome, now_ns);
+    if (request->detail != NULL) {
+        *request->detail = (struct weir_detail){.existed = (given.ns | given.rest) != 0};
+    }
+}
+
 void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,
                  struct outcome outcome, uint64_t retry_after_ns, uint64_t now_ns)
 {

@@ -23,7 +23,8 @@ struct shared_lines;
  *   tight_count  and how many for so much that it is empty, within a nanosecond, when they fit
  * In a queue, where all are charged:
  *   start        the moment at which the first one's own time begins
- *   tail         and the moment at which the last one's ends */
+ *   tail         and the moment at which the last one's ends
+ *   gone_ns      when the one went who was the first before; 0: nobody has gone yet */
 struct line {
     struct line *next_in_bin;
     uint64_t id;
@@ -38,6 +39,7 @@ struct line {
         };
         struct {
             struct span start, tail;
+            uint64_t gone_ns;
         };
     };
 };
@@ -92,7 +94,10 @@ struct line_kind {
     /* What is between him and his turn, where the bucket stands so and refuses him. */
     struct shortage (*shortage)(struct lines *lines, const struct line *line,
                                 const struct joining *joining, struct outcome outcome);
-    bool keeps_places; // nobody beside the line gives back what those in it are charged
+    /* Gives back up to so much of what is charged and is nobody's place, the latest first; those behind move
+     * up. How much it was. NULL: nobody there is charged yet, so the store does it. */
+    struct span (*give_back_beside)(struct lines *lines, struct line *line, struct span most,
+                                    uint64_t now_ns);
 };
 
 extern const struct line_kind LINE_OF_BUCKET;
@@ -125,6 +130,24 @@ static inline uint64_t ns_until(uint64_t then_ns, uint64_t now_ns)
     return then_ns > now_ns ? then_ns - now_ns : 0;
 }
 
+/* How much a refund or a reset would give back, if so much is there. */
+static inline struct span span_to_give_back(const struct weir_limit *limit,
+                                            const struct weir_request *request)
+{
+    struct span all = {UINT64_MAX, 0};
+    uint128 parts = (uint128)request->cost_micro * limit->scale;
+    bool is_all = request->operation == WEIR_RESET || parts / limit->denominator >= all.ns;
+    return is_all ? all : span_of_cost(limit, request->cost_micro);
+}
+
+/* Takes up to *most from a span, and that from *most. What is left of the span. */
+static inline struct span span_give_back(struct span span, struct span *most, uint64_t denominator)
+{
+    struct span given = span_less(*most, span) ? *most : span;
+    *most = span_sub(*most, given, denominator);
+    return span_sub(span, given, denominator);
+}
+
 /* The earliest reading at which `after`, the moment that a take would lead to, is within the capacity. */
 static inline uint64_t fits_at(const struct weir_limit *limit, struct span after)
 {
@@ -154,6 +177,11 @@ struct outcome line_decide(struct lines *lines, const struct line *line,
 
 /* Where the bucket stands; it stays marked while somebody waits. */
 struct outcome line_look(struct lines *lines, const struct line *line, uint64_t now_ns);
+
+/* Writes what a refund or a reset says that gave back so much; the bucket was looked at afterwards. */
+void line_answer_given_back(struct weir_decision *decision, const struct weir_request *request,
+                            const struct weir_limit *limit, struct span given,
+                            struct outcome outcome, uint64_t now_ns);
 
 /* Writes a refusal. */
 void line_refuse(struct weir_decision *decision, const struct weir_limit *limit,

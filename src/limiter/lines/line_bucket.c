@@ -174,5 +174,5 @@ const struct line_kind LINE_OF_BUCKET = {
     .give_back = leave_bucket,
     .pass_after = wait_behind,
     .shortage = shortage_of_bucket,
-    .keeps_places = false,
+    .give_back_beside = NULL,
 };

@@ -66,6 +66,33 @@ static void leave_queue(struct lines *lines, struct waiter *waiter, uint64_t now
     move_queue(lines, line, waiter->span, later, now_ns);
 }
 
+/* What nobody's place is: what was filled in behind the last one, between two, and before the first one,
+ * whose own time begins now at the earliest, and not before the one who went last. As without a line, the
+ * end of what is charged comes back first; each place behind moves up by what was before it. */
+static struct span give_back_beside(struct lines *lines, struct line *line, struct span most,
+                                    uint64_t now_ns)
+{
+    uint64_t denominator = limit_of(line)->denominator;
+    struct waiter *first = line->first;
+    struct span earliest = {now_ns > line->gone_ns ? now_ns : line->gone_ns, 0};
+    struct span left = most;
+    struct span moment = line_look(lines, line, now_ns).moment;
+    (void)span_give_back(span_sub_or_zero(moment, line->tail, denominator), &left, denominator);
+    struct span left_behind = left;
+    for (struct waiter *waiter = line->last; waiter != first; waiter = waiter->previous) {
+        waiter->gap = span_give_back(waiter->gap, &left, denominator);
+    }
+    line->start = span_add(line->start, first->gap, denominator);
+    first->gap = NOTHING;
+    struct span before = span_sub_or_zero(line->start, earliest, denominator);
+    struct span stays = span_give_back(before, &left, denominator);
+    line->start = span_sub(line->start, span_sub(before, stays, denominator), denominator);
+    line->tail = span_sub(line->tail, span_sub(left_behind, left, denominator), denominator);
+    struct line_move move = {span_sub(most, left, denominator), NOTHING, true};
+    lines->store->ops->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
+    return move.earlier;
+}
+
 static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
 {
     while (line->first != NULL) {
@@ -80,6 +107,7 @@ static void serve_queue(struct lines *lines, struct line *line, uint64_t now_ns)
         if (now_ns - due_ns > WEIR_JITTER_NS) {
             postpone(lines, line, now_ns);
         }
+        line->gone_ns = span_ceil_ns(egress_of_first(line));
         (void)pop_first(lines, line);
         struct line_terms terms = {0, line->first != NULL, true};
         struct outcome outcome = line_decide(lines, line, WEIR_SHOW, 0, terms, now_ns);
@@ -190,5 +218,5 @@ const struct line_kind LINE_OF_QUEUE = {
     .give_back = leave_queue,
     .pass_after = pass_queue,
     .shortage = shortage_of_queue,
-    .keeps_places = true,
+    .give_back_beside = give_back_beside,
 };

@@ -408,20 +408,30 @@ static void refuse_beside(struct lines *lines, struct line *line,
     }
 }
 
-/* A fill, refund or reset: the head may fit earlier now, or later. The places in a queue belong to those
- * who stand there: nobody else gives them back. */
+/* A refund or reset of a queue: the places belong to those who stand there. */
+static void give_back_beside(struct lines *lines, struct line *line,
+                             const struct weir_request *request, uint64_t now_ns,
+                             struct weir_decision *decision)
+{
+    struct span most = span_to_give_back(limit_of(line), request);
+    struct span given = line->kind->give_back_beside(lines, line, most, now_ns);
+    line_answer_given_back(decision, request, limit_of(line), given, line_look(lines, line, now_ns),
+                           now_ns);
+}
+
+/* A fill, refund or reset: the head may fit earlier now, or later. */
 static void change_beside(struct lines *lines, struct line *line,
                           const struct weir_request *request, uint64_t now_ns,
                           struct weir_decision *decision)
 {
     struct line_terms terms = {0, true, true};
-    struct weir_request change = *request;
-    if (line->kind->keeps_places && request->operation != WEIR_FILL) {
-        change.operation = WEIR_SHOW;
+    if (line->kind->give_back_beside != NULL && request->operation != WEIR_FILL) {
+        give_back_beside(lines, line, request, now_ns, decision);
+    } else {
+        struct outcome outcome =
+            lines->store->ops->decide_in_line(lines->store, request, line->id, &terms, now_ns);
+        line_answer(lines, decision, limit_of(line), line->id, outcome, now_ns);
     }
-    struct outcome outcome =
-        lines->store->ops->decide_in_line(lines->store, &change, line->id, &terms, now_ns);
-    line_answer(lines, decision, limit_of(line), line->id, outcome, now_ns);
     line_serve(lines, line, now_ns);
 }
 

@@ -197,6 +197,49 @@ static void leave_queue(struct shared_lines *shared, uint32_t place, uint64_t no
     move_queue(shared, line, limit, ticket->span, later, now_ns);
 }
 
+/* Moves this one up by so much, and all behind it to the ends of those before them. */
+static void close_up(struct shared_lines *shared, uint32_t from, struct span earlier)
+{
+    struct ticket *before = ticket_at(shared, from);
+    uint64_t denominator = before->rule.limit.denominator;
+    before->end = span_sub(before->end, earlier, denominator);
+    for (uint32_t place = before->next; place != 0; place = before->next) {
+        struct ticket *ticket = ticket_at(shared, place);
+        ticket->end = span_add(before->end, ticket->span, denominator);
+        before = ticket;
+    }
+}
+
+/* As line_queue.c does it. Places move up one after the other, and the bucket last: who dies here leaves
+ * it charged. */
+struct span shared_give_back_beside(struct shared_lines *shared, uint32_t line_place,
+                                    struct span most, uint64_t now_ns)
+{
+    const struct shared_line *line = shared_line_at(shared, line_place);
+    const struct weir_limit *limit = shared_limit(shared, line);
+    uint64_t denominator = limit->denominator;
+    struct span earliest = {now_ns > line->gone_ns ? now_ns : line->gone_ns, 0};
+    struct span left = most;
+    struct span after = shared_look(shared, line_place, now_ns).moment;
+    struct span end = ticket_at(shared, line->last)->end;
+    (void)span_give_back(span_sub_or_zero(after, end, denominator), &left, denominator);
+    for (uint32_t place = line->last; place != 0 && (left.ns | left.rest) != 0;) {
+        const struct ticket *ticket = ticket_at(shared, place);
+        uint32_t previous = ticket->previous;
+        struct span begin = span_sub_or_zero(ticket->end, ticket->span, denominator);
+        end = previous != 0 ? ticket_at(shared, previous)->end : earliest;
+        struct span before = span_sub_or_zero(begin, end, denominator);
+        struct span stays = span_give_back(before, &left, denominator);
+        if (previous == 0 || (left.ns | left.rest) == 0) {
+            close_up(shared, place, span_sub(before, stays, denominator));
+        }
+        place = previous;
+    }
+    struct span given = span_sub(most, left, denominator);
+    move_queue(shared, line, limit, given, NOTHING, now_ns);
+    return given;
+}
+
 /* Somebody died while he moved the line, so some may have been moved and some not. Every end is at most
  * what the bucket and those behind it leave; so nobody goes later than what is charged says, and no two
  * come closer than their costs. */
@@ -505,7 +548,7 @@ void shared_clear_head(struct shared_lines *shared, uint32_t line_place, uint64_
 static bool take_turn(struct shared_lines *shared, uint32_t line_place, uint64_t now_ns,
                       struct outcome *outcome, uint64_t *due_ns)
 {
-    const struct shared_line *line = shared_line_at(shared, line_place);
+    struct shared_line *line = shared_line_at(shared, line_place);
     const struct ticket *first = ticket_at(shared, line->first);
     const struct weir_limit *limit = &first->rule.limit;
     struct line_terms terms = {0, line->count > 1, true};
@@ -525,6 +568,7 @@ static bool take_turn(struct shared_lines *shared, uint32_t line_place, uint64_t
     if (now_ns - *due_ns > WEIR_JITTER_NS) {
         postpone(shared, line, now_ns);
     }
+    line->gone_ns = span_ceil_ns(egress_of(first));
     *outcome = shared_decide(shared, line, WEIR_SHOW, 0, terms, now_ns);
     outcome->verdict = WEIR_ALLOWED;
     return true;

@@ -206,8 +206,19 @@ static void refuse_beside(struct shared_lines *shared, uint32_t line,
     }
 }
 
-/* A fill, refund or reset: the head may fit earlier now, or later. The places in a queue belong to those
- * who stand there: nobody else gives them back. */
+/* A refund or reset of a queue: the places belong to those who stand there. */
+static void give_back_beside(struct shared_lines *shared, uint32_t line,
+                             const struct weir_request *request, uint64_t now_ns,
+                             struct weir_decision *decision)
+{
+    const struct weir_limit *limit = shared_limit(shared, shared_line_at(shared, line));
+    struct span most = span_to_give_back(limit, request);
+    struct span given = shared_give_back_beside(shared, line, most, now_ns);
+    line_answer_given_back(decision, request, limit, given, shared_look(shared, line, now_ns),
+                           now_ns);
+}
+
+/* A fill, refund or reset: the head may fit earlier now, or later. */
 static void change_beside(struct shared_lines *shared, uint32_t place,
                           const struct weir_request *request, uint64_t now_ns,
                           struct weir_decision *decision)
@@ -215,12 +226,13 @@ static void change_beside(struct shared_lines *shared, uint32_t place,
     const struct shared_line *line = shared_line_at(shared, place);
     struct store *store = shared->lines->store;
     struct line_terms marked = {0, true, true};
-    struct weir_request change = *request;
     if (request->rule->limit.kind == WEIR_KIND_QUEUE && request->operation != WEIR_FILL) {
-        change.operation = WEIR_SHOW;
+        give_back_beside(shared, place, request, now_ns, decision);
+    } else {
+        struct outcome outcome =
+            store->ops->decide_in_line(store, request, line->id, &marked, now_ns);
+        line_answer(shared->lines, decision, shared_limit(shared, line), line->id, outcome, now_ns);
     }
-    struct outcome outcome = store->ops->decide_in_line(store, &change, line->id, &marked, now_ns);
-    line_answer(shared->lines, decision, shared_limit(shared, line), line->id, outcome, now_ns);
     shared_call_line(shared, line->id, now_ns);
 }
 

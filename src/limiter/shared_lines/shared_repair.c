@@ -11,6 +11,7 @@
  *   `state` says gone, or free        its cost in a queue, perhaps only  the cost stays charged; the ends of
  *                                     some of those behind it moved up   those behind are set straight
  *   `state` says passed over          the same                           the same; he joins again himself
+ *   a refund moved some up            the cost, and gaps between places the cost stays charged
  *   `state` says held                 a ticket that stands nowhere       nothing while its process lives
  *   some of the tickets of one take   the others still stand             its process finds one passed over, and
  *   were passed over                                                     takes the others out
@@ -53,6 +54,7 @@ static void put_in_line(struct shared_lines *shared, uint32_t place)
     if (line == 0) {
         line = room_take_line(shared);
         shared_line_at(shared, line)->id = ticket->id;
+        shared_line_at(shared, line)->gone_ns = shared->room->latest_now_ns; // at the latest
         room_put_in_bin(shared, line);
     }
     shared_insert(shared, line, place);

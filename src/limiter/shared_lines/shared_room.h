@@ -98,6 +98,7 @@ struct standing {
 
 /* All who wait for one bucket. As struct line, but for what is in the tickets.
  *   called   who was told last that it is the first
+ *   gone_ns  in a queue: when the one went who was the first before; 0: nobody has gone yet
  *   watcher  who looks whether the first one takes its turn: the next one of another process */
 struct shared_line {
     uint64_t id;
@@ -106,6 +107,7 @@ struct shared_line {
     uint32_t first, last, count;
     uint32_t whole_count, tight_count;
     uint32_t called, watcher;
+    uint64_t gone_ns;
 } __attribute__((aligned(64)));
 
 /*   turns          who has come so far
@@ -295,6 +297,11 @@ bool shared_is_first_everywhere(const struct shared_lines *shared, uint32_t tick
 
 /* Takes one out, and gives back what he was charged; those behind move up. */
 void shared_give_back(struct shared_lines *shared, uint32_t ticket, uint64_t now_ns);
+
+/* In a queue: gives back up to so much of what is charged and is nobody's place, the latest first; those behind
+ * move up. How much it was. */
+struct span shared_give_back_beside(struct shared_lines *shared, uint32_t line, struct span most,
+                                    uint64_t now_ns);
 
 /* Makes sure that the first one is alive, and passes over one that does not take its turn. The line may be
  * gone afterwards. */

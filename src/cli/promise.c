@@ -28,6 +28,12 @@ uint64_t promise_held_micro(const struct weir_limit_config *config)
     return config->capacity_micro + (goes_at_once ? WEIR_UNIT : 0);
 }
 
+uint64_t promise_step_micro(const struct weir_limit_config *config)
+{
+    return config->count_micro < config->capacity_micro ? config->count_micro
+                                                        : config->capacity_micro;
+}
+
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
 {
     uint128 count_micro = config->count_micro;
@@ -36,6 +42,8 @@ struct weir_amount promise_rate_per_s(const struct weir_limit_config *config)
         bool is_one = count_micro == WEIR_UNIT;
         count_micro -= is_one ? 0 : WEIR_UNIT;
         period_ns *= is_one ? 2 : 1;
+    } else if (config->kind == WEIR_KIND_STEPPED) {
+        count_micro = promise_step_micro(config);
     }
     return amount_of(count_micro * NS_PER_S, period_ns * WEIR_UNIT);
 }
@@ -80,6 +88,21 @@ static uint64_t windows_met(const struct weir_limit_config *config, uint64_t win
         covered--;
     }
     return covered + 2;
+}
+
+/* Of a sliding limit, in units. */
+static uint128 most_under_sliding(const struct weir_limit_config *config, uint64_t window_ns)
+{
+    uint64_t count = config->count_micro / WEIR_UNIT;
+    uint64_t period_ns = config->period_ns;
+    if (count == 1) {
+        return window_ns / period_ns / 2 + 1;
+    }
+    if (window_ns == 0) {
+        return count;
+    }
+    bool begins_with_all = count == 2 && window_ns > period_ns;
+    return (uint128)windows_met(config, window_ns) * (count - 1) + begins_with_all;
 }
 
 struct weir_amount promise_drain_ns(const struct weir_limit_config *config, uint64_t cost_micro)
@@ -132,17 +155,13 @@ struct weir_amount promise_bound(const struct weir_limit_config *config, uint64_
     case WEIR_KIND_BUCKET:
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED:
+        count = promise_step_micro(config);
         return amount_of(config->capacity_micro + div_ceil(window_ns, config->period_ns) * count,
                          WEIR_UNIT);
     case WEIR_KIND_FIXED: return amount_of(windows_met(config, window_ns) * count, WEIR_UNIT);
     case WEIR_KIND_WINDOW:
         return amount_of(div_ceil(window_ns, config->period_ns) * count, WEIR_UNIT);
-    case WEIR_KIND_SLIDING:
-        if (count == WEIR_UNIT) {
-            return amount_of(window_ns / config->period_ns / 2 + 1, 1);
-        }
-        return amount_of(windows_met(config, window_ns) * (count - WEIR_UNIT) + WEIR_UNIT,
-                         WEIR_UNIT);
+    case WEIR_KIND_SLIDING: return amount_of(most_under_sliding(config, window_ns), 1);
     }
     return held_and_leaked(config, promise_held_micro(config), window_ns);
 }

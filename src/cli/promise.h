@@ -8,20 +8,24 @@
  *         admitted <= C + T * N/P
  *
  * and someone who fills an empty bucket and then takes every drip gets exactly that. A stepped limit drains
- * N at most ceil(T/P) times in between, so of it
+ * at most ceil(T/P) times in between, each time N, or all that is there, so of it
  *
- *         admitted <= C + N * ceil(T/P).
+ *         admitted <= C + min(C, N) * ceil(T/P).
  *
  * Of a fixed and of a sliding limit at most N pass in one of its windows of P, and a window of T meets at most
  * k = ceil(T/P) + 1 of those (months have no one length: then as many as the calendar lets it meet). So
  *
  *         admitted <= k * N               fixed
- *         admitted <= k * (N - 1) + 1     sliding, N > 1
+ *         admitted <= k * (N - 1)         sliding, N > 2, T > 0
+ *         admitted <= k + 1               sliding, N = 2, T > P; up to P: 2
  *         admitted <= floor(T/2P) + 1     sliding, N = 1
  *
  * for of a sliding limit N pass only in a window before which nothing is left. Beside the smallest rest of the
  * former one the N-th does not fit before that has faded, which is at the end; and a window that follows an idle
- * one has paid for its N with that. Of N = 1 each is followed by a window in which it fades.
+ * one has paid for its N with that. The first of the k can be such a window only if T begins where it begins,
+ * with its first charge. Then T ends where the last of them begins, at the latest: there all of the one before
+ * counts, so both together admit N, and the k together 2 * N + (k - 3) * (N - 1), or N if they are two. Of N = 1
+ * each is followed by a window in which it fades.
  *
  * Kind window promises without the end of T, as people say "25 in any 5 s": what comes exactly P after an
  * event is the first of the next. So at most N pass in any P of which the end is not a part, and
@@ -42,8 +46,12 @@
 uint64_t promise_held_micro(const struct weir_limit_config *config);
 
 /* Units per second in the long run: what somebody gets who always takes as soon as he may. Of a sliding limit that
- * is less than its count per period: N - 1, and one in two periods if N is 1. */
+ * is less than its count per period: N - 1, and one in two periods if N is 1. A stepped limit drains no more in a
+ * period than its capacity. */
 struct weir_amount promise_rate_per_s(const struct weir_limit_config *config);
+
+/* What a stepped limit drains at most at the end of a period, in millionths: its count, or all that it holds. */
+uint64_t promise_step_micro(const struct weir_limit_config *config);
 
 /* The period; of months, the longest that so many can be. */
 uint64_t promise_period_ns(const struct weir_limit_config *config);

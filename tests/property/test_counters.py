@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import libweir  # noqa: E402
 import model  # noqa: E402
-from promises import assert_bound, assert_word_is_kept  # noqa: E402
+from promises import Histories, assert_bound, assert_word_is_kept, most_under_sliding  # noqa: E402
 
 pytestmark = pytest.mark.once
 UNIT = model.MICRO
@@ -37,11 +37,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), min_size=1, m
 
 def most_in(limit, window_ns):
     """Units that any window of so many nanoseconds admits."""
-    met = -(-window_ns // limit.period_ns) + 1
-    count = int(limit.count)
-    if limit.kind == "fixed":
-        return count * met
-    return (count - 1) * met + 1 if count > 1 else window_ns // limit.period_ns // 2 + 1
+    if limit.kind == "sliding":
+        return most_under_sliding(limit, window_ns)
+    return int(limit.count) * (-(-window_ns // limit.period_ns) + 1)
 
 
 def charges_of(limit, steps):
@@ -74,7 +72,18 @@ def test_the_bounds_are_reached_or_nearly():
         limit_of("fixed", 5, 10), 20 - 9)
     sliding = limit_of("sliding", 100, 1000)
     steps = [(999, 1)] * 99 + [(now, 1) for now in range(1000, 2000)]
-    assert passed(sliding, [(0, 1), *steps]) - 1 == 198 == most_in(sliding, 1000) - 1
+    assert passed(sliding, [(0, 1), *steps]) - 1 == 198 == most_in(sliding, 1000)
+
+
+@pytest.mark.parametrize("period_ns", [1, 2, 3, 7, 13])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_of_all_histories_none_passes_the_bound_of_sliding_and_some_reach_it(count, period_ns):
+    limit = limit_of("sliding", count, period_ns)
+    for window_ns, units in enumerate(Histories(limit).most_in(4 * period_ns)):
+        bound = most_under_sliding(limit, window_ns)
+        assert units <= bound
+        # Whole nanoseconds are too few for as many as can pass, where a period has hardly more of them.
+        assert units == bound or window_ns % period_ns != 0 or period_ns < count
 
 
 @examples(1000)

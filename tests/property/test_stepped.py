@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a stepped limit promises: C + N * ceil(T / P) in any window of T, its two ends included; a retry that
+"""What a stepped limit promises: C + min(C, N) * ceil(T / P) in any window of T, its two ends included; a retry that
 is minimal and sufficient; a can_take that answers as take; and refunds that undo."""
 
 import sys
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import libweir  # noqa: E402
 import model  # noqa: E402
-from promises import assert_bound, assert_word_is_kept  # noqa: E402
+from promises import Histories, assert_bound, assert_word_is_kept, most_under_stepped  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -50,11 +50,18 @@ def taken(limit, steps):
 @examples(1500)
 @given(LIMITS, STEPS)
 def test_the_bound_holds_in_every_window(limit, steps):
-    def most_in(window_ns):
-        drains = -(-window_ns // limit.period_ns)
-        return (limit.capacity + limit.count * drains) * model.MICRO
+    assert_bound(list(taken(limit, steps)),
+                 lambda window_ns: most_under_stepped(limit, window_ns) * model.MICRO)
 
-    assert_bound(list(taken(limit, steps)), most_in)
+
+@pytest.mark.parametrize("period_ns", [1, 2, 5])
+@pytest.mark.parametrize("count, capacity", [(5, 1), (5, 4), (5, 5), (5, 7), (3, 8), (1, 3)])
+def test_of_all_histories_none_passes_the_bound_and_some_reach_it(count, capacity, period_ns):
+    limit = limit_of(count * model.MICRO, period_ns, capacity * model.MICRO)
+    for window_ns, units in enumerate(Histories(limit).most_in(4 * period_ns)):
+        bound = most_under_stepped(limit, window_ns)
+        assert units <= bound
+        assert units == bound or window_ns % period_ns != 0
 
 
 def test_the_bound_is_reached():

@@ -631,6 +631,9 @@ def test_explain_tells_a_stepped_limit_by_its_periods():
     assert "  drains      10 at the end of every 10 s since its first charge, 1 per second in" in said
     assert "at most 25 + 10 for each 10 s begun:\n" in said
     assert "          15 s  |########################                | 15\n" in said
+    small = weir("explain", "stepped 100/s capacity=1").stdout
+    assert "at most 1 + 1 for each 1 s begun:\n" in small
+    assert "  drains      1 at the end of every 1 s since its first charge\n" in small
     sized = weir("explain", "stepped 10/10s", "--max-latency", "25s").stdout
     assert sized.startswith("stepped 10/10s capacity=20\n")
     assert "  sized for   25 s: 10 for each whole 10 s = 20\n" in sized
@@ -650,10 +653,12 @@ def test_explain_tells_a_fixed_limit_by_the_calendar():
 
 def test_explain_does_not_promise_a_sliding_window():
     explained = json.loads(weir("explain", "--json", "sliding 10/s").stdout)
-    assert [window["at_most"] for window in explained["windows"]][:2] == ["19", "550"]
+    assert [window["at_most"] for window in explained["windows"]][:2] == ["18", "549"]
     assert explained["rate_per_s"] == "9"
     said = weir("explain", "sliding 10/s").stdout
-    assert "at most 9 for each of its windows that it meets, and 1 more:\n" in said
+    assert "at most 9 for each of its windows that it meets:\n" in said
+    assert "at most 1 for each of its windows that it meets, and 1 more where T is above 1 s:\n" in weir(
+        "explain", "sliding 2/s").stdout
     assert "  counts      10 per s in two windows of which the former fades\n" \
         "  lets pass   at most 9 per s in the long run\n" in said
     one = weir("explain", "sliding 1/min").stdout

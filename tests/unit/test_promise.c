@@ -369,16 +369,34 @@ static void a_window_promises_its_count_without_the_end(void **state)
     amount_is(promise_bound(&config, WEIR_SPAN_NS_MAX), "1");
 }
 
+static void a_stepped_limit_drains_no_more_than_it_holds(void **state)
+{
+    (void)state;
+    struct weir_limit_config config = parse("stepped 100/s capacity=1");
+    amount_is(promise_bound(&config, 0), "1");
+    amount_is(promise_bound(&config, 1000000000), "2");
+    amount_is(promise_bound(&config, 1000000001), "3");
+    amount_is(promise_rate_per_s(&config), "1");
+    config = parse("stepped 10/10s capacity=25");
+    amount_is(promise_bound(&config, UINT64_C(10000000000)), "35");
+    amount_is(promise_rate_per_s(&config), "1");
+}
+
 static void a_sliding_limit_promises_less_than_its_windows_hold(void **state)
 {
     (void)state;
     struct weir_limit_config config = parse("sliding 10/s");
     amount_is(promise_bound(&config, 0), "10");
-    amount_is(promise_bound(&config, 1), "19");
-    amount_is(promise_bound(&config, 1000000000), "19");
+    amount_is(promise_bound(&config, 1), "18");
+    amount_is(promise_bound(&config, 1000000000), "18");
+    amount_is(promise_bound(&config, 1000000001), "27");
     amount_is(promise_drain_ns(&config, WEIR_UNIT), "1100000000");
     amount_is(promise_drain_ns(&config, 10 * WEIR_UNIT), "2000000000");
-    amount_is(promise_bound(&config, UINT64_C(60000000000)), "550");
+    amount_is(promise_bound(&config, UINT64_C(60000000000)), "549");
+    config = parse("sliding 2/s");
+    amount_is(promise_bound(&config, 0), "2");
+    amount_is(promise_bound(&config, 1000000000), "2");
+    amount_is(promise_bound(&config, 1000000001), "4");
     config = parse("sliding 1/s");
     amount_is(promise_bound(&config, 1999999999), "1");
     amount_is(promise_bound(&config, 2000000000), "2");
@@ -461,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_queue_promises_what_leaves_it_too),
         cmocka_unit_test(windows_of_the_calendar_promise_by_how_many_are_met),
         cmocka_unit_test(a_window_promises_its_count_without_the_end),
+        cmocka_unit_test(a_stepped_limit_drains_no_more_than_it_holds),
         cmocka_unit_test(a_sliding_limit_promises_less_than_its_windows_hold),
         cmocka_unit_test(a_sliding_limit_lets_pass_less_than_its_count_in_the_long_run),
         cmocka_unit_test(amounts_round_both_ways),

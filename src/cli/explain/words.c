@@ -31,7 +31,7 @@ static void say_bound(const struct explanation *e, const struct weir_amount *amo
     }
 }
 
-/* N is let pass only where nothing is left of the window before, and N - 1 otherwise. */
+/* Mostly N - 1 for each window: promise.h says why. */
 static void say_bound_of_sliding(const struct explanation *e)
 {
     char text[DURATION_TEXT_MAX];
@@ -39,8 +39,13 @@ static void say_bound_of_sliding(const struct explanation *e)
         (void)printf("at most 1, and 1 more for each whole %s:\n",
                      window_text(2 * e->config.period_ns, text));
     } else {
-        (void)printf("at most %s for each of its windows that it meets, and 1 more:\n",
+        (void)printf("at most %s for each of its windows that it meets",
                      print_micro(e->config.count_micro - WEIR_UNIT, text));
+        if (e->config.count_micro == 2 * WEIR_UNIT) {
+            (void)printf(", and 1 more where T is above %s",
+                         window_text(e->config.period_ns, text));
+        }
+        (void)printf(":\n");
     }
 }
 
@@ -59,7 +64,8 @@ static void say_bound_by_periods(const struct explanation *e)
     case WEIR_KIND_QUEUE: break;
     case WEIR_KIND_STEPPED:
         (void)printf("at most %s + %s for each %s begun:\n",
-                     print_micro(e->config.capacity_micro, capacity), count,
+                     print_micro(e->config.capacity_micro, capacity),
+                     print_micro(promise_step_micro(&e->config), count),
                      window_text(e->config.period_ns, period));
         break;
     case WEIR_KIND_FIXED:
@@ -314,7 +320,8 @@ static void say_draining(const struct explanation *e)
                      e->period, interval);
         break;
     case WEIR_KIND_STEPPED:
-        (void)printf("  drains      %s at the end of every %s since its first charge", count,
+        (void)printf("  drains      %s at the end of every %s since its first charge",
+                     print_micro(promise_step_micro(&e->config), count),
                      window_text(e->config.period_ns, period));
         break;
     case WEIR_KIND_FIXED:

@@ -167,12 +167,14 @@ enum weir_operation {
  *                the places of those who wait; show: whether there is a live bucket; block and
  *                unblock: whether the key was blocked before
  *   empty_at_ns  show: the store's moment at which the bucket is empty, rounded up; 0 if not
- *                live */
+ *                live
+ *   waiting      show: how many callers wait in line for this bucket */
 struct weir_detail {
     struct weir_amount amount;
     uint64_t empty_at_ns;
     bool full;
     bool existed;
+    uint64_t waiting;
 };
 
 /* One question. The limiter only reads it, and only during the call.

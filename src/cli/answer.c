@@ -191,19 +191,20 @@ bool answer_read(struct answer *answer, const struct reply *reply)
                && read_decision(&answer->decision, reply)
                && read_shadow(answer, extra, SHADOW_ITEM_COUNT);
     }
-    size_t extra_count = answer->operation == WEIR_FILL ? 2 : answer->operation == WEIR_SHOW;
-    if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + extra_count
+    bool has_extra = answer->operation == WEIR_FILL || answer->operation == WEIR_SHOW;
+    if (!reply->is_array || reply->count != DECISION_ITEM_COUNT + (has_extra ? 2 : 0)
         || !read_decision(&answer->decision, reply)) {
         return false;
     }
-    if (extra_count > 0 && !read_amount(answer, &extra[0])) {
-        return false;
+    if (!has_extra) {
+        return true;
     }
-    if (extra_count > 1) {
+    if (answer->operation == WEIR_FILL) {
         answer->full = extra[1].number == 1;
-        return extra[1].type == ':';
+    } else {
+        answer->waiting = (uint64_t)extra[1].number;
     }
-    return true;
+    return read_amount(answer, &extra[0]) && extra[1].type == ':' && extra[1].number >= 0;
 }
 
 static const struct known_limit *binding_limit(const struct answer *answer)
@@ -473,6 +474,10 @@ void answer_say(const struct answer *answer)
             (void)printf(answer->operation == WEIR_FILL ? "filled: " : "refunded: ");
         }
         say_rest(&answer->decision, "remain");
+        if (answer->operation == WEIR_SHOW && answer->waiting > 0) {
+            (void)printf("; %" PRIu64 " %s in line", answer->waiting,
+                         answer->waiting == 1 ? "waits" : "wait");
+        }
         if (answer->operation == WEIR_FILL) {
             (void)amount_print_about(&answer->parsed, amount);
             (void)printf("; %s spilled%s", amount, answer->full ? ", the bucket is full" : "");
@@ -539,7 +544,8 @@ void answer_say_json(const struct answer *answer)
         (void)printf(",\"spill\":\"%.*s\",\"full\":%s", (int)answer->amount.length,
                      answer->amount.at, answer->full ? "true" : "false");
     } else if (answer->operation == WEIR_SHOW) {
-        (void)printf(",\"level\":\"%.*s\"", (int)answer->amount.length, answer->amount.at);
+        (void)printf(",\"level\":\"%.*s\",\"waiting\":%" PRIu64, (int)answer->amount.length,
+                     answer->amount.at, answer->waiting);
     }
     (void)printf("}\n");
 }

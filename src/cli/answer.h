@@ -38,6 +38,7 @@ struct answer {
     char amount_text[WEIR_AMOUNT_TEXT_MAX]; // where `amount` lies if no server wrote it
     bool full;                              // fill
     bool existed;                           // reset
+    uint64_t waiting;                       // show: how many wait in line
 };
 
 /* Whether a server is asked what limits in shadow mode would have said: only names can be in it, and only what takes

@@ -220,7 +220,8 @@ const struct command SHOW_COMMAND = {
     .name = "show",
     .words = "KEY LIMIT...",
     .summary = "how full a bucket is",
-    .about = "Says how full the bucket is, exactly, and charges nothing.",
+    .about = "Says how full the bucket is, exactly, and how many callers wait in line for it. It\n"
+             "charges nothing.",
     .examples = "    weir show login:alice 10/s\n"
                 "    weir show --json spend:bob 1000/30d\n",
     .options = OPTIONS,

@@ -158,6 +158,7 @@ static void decide(struct weir_limiter *limiter, struct store_requests *made,
     answer->decision = weir_decision_of_all(answer->each, made->count, &answer->binding);
     answer->existed = detail.existed;
     answer->full = detail.full;
+    answer->waiting = detail.waiting;
     answer->parsed = detail.amount;
     int length = weir_amount_print(&detail.amount, answer->amount_text);
     answer->amount = (struct bytes){answer->amount_text, (size_t)length};

@@ -22,6 +22,8 @@ struct line_keeper {
      * WEIR_BLOCK has been done before; what it returns then does not matter. */
     bool (*meet)(struct line_keeper *keeper, const struct weir_request *request, uint64_t id,
                  uint64_t now_ns, struct weir_decision *decision);
+    /* How many wait for a marked bucket. Nobody is served, and nothing changes. */
+    uint64_t (*count)(struct line_keeper *keeper, uint64_t id, uint64_t now_ns);
 };
 
 /* What the keeper says beside the question.

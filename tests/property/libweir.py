@@ -42,7 +42,7 @@ class Amount(Structure):
 
 class Detail(Structure):
     _fields_ = [("amount", Amount), ("empty_at_ns", c_uint64), ("full", c_bool),
-                ("existed", c_bool)]
+                ("existed", c_bool), ("waiting", c_uint64)]
 
 
 class Request(Structure):

@@ -96,7 +96,7 @@ def test_block_and_unblock_over_resp(server, key):
     assert server.command("WEIR.BLOCK", key, "5/s", 1500) == 1
     assert server.command("WEIR.TAKE", key, "5/s") == [3, 5, 5, 1500 * MS, 0, 0]
     assert server.command("WEIR.CANTAKE", key, "5/s") == [3, 5, 5, 1500 * MS, 0, 0]
-    assert server.command("WEIR.SHOW", key, "5/s") == [3, 5, 5, 1500 * MS, 0, 0, "0"]
+    assert server.command("WEIR.SHOW", key, "5/s") == [3, 5, 5, 1500 * MS, 0, 0, "0", 0]
     assert server.command("WEIR.BLOCK", key, "5/s", 10) == 1  # which is no less
     assert server.command("WEIR.TAKE", key, "5/s")[3] == 1500 * MS
     assert server.command("WEIR.BLOCK", key, "5/s", 2000) == 1

@@ -279,6 +279,8 @@ def test_of_a_queue_it_goes_when_the_queue_lets_it(server):
         0, "allowed: it may go in 200 ms (9 of 10 remain, empty in 200 ms)\n", "")
     process = start("run", "q", limit, *at(server), "--", "echo", "mine")
     wait_until(lambda: server.command("WEIR.SHOW", "q", limit)[6] == "2", "two in line")
+    shown = weir("show", "q", limit, *at(server))[1]
+    assert shown == "level 2 of 10: 8 of 10 remain, empty in 400 ms; 1 waits in line\n"
     advance(server, 400 * MS - 1)
     assert process.poll() is None
     advance(server, 1)

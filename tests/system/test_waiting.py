@@ -259,6 +259,16 @@ def test_a_reset_of_a_queue_leaves_those_who_wait(server):
     assert waiter.answer().verdict == 0
 
 
+@limits
+def test_show_says_how_many_wait(server, limit):
+    server.take("a", limit)
+    waiters = [server.join("a", limit, protocol=protocol) for protocol in ("resp", "http")]
+    assert server.ask("WEIR.SHOW", "a", limit)[7] == 2
+    assert server.post("show", key="a", limit=limit).json["waiting"] == 2
+    server.leave(waiters.pop())
+    assert server.ask("WEIR.SHOW", "a", limit)[7] == 1
+
+
 # ---- from one worker to another ----
 
 

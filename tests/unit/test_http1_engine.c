@@ -60,7 +60,7 @@ static void test_the_other_operations(void **state)
     assert_has(reply, "\"remaining\":1,");
     reply = post("/v1/show", plain);
     assert_has(reply, "\"remaining\":3,");
-    assert_has(reply, "\"reset_after_ns\":0,\"delay_ns\":0,\"level\":\"0\"}\n");
+    assert_has(reply, "\"delay_ns\":0,\"level\":\"0\",\"waiting\":0}\n");
     reply = post("/v1/fill", question);
     assert_has(reply, "\"remaining\":1,");
     assert_has(reply, ",\"spill\":\"0\",\"full\":false}\n");
@@ -69,7 +69,7 @@ static void test_the_other_operations(void **state)
     assert_has(reply, "\"remaining\":0,");
     assert_has(reply, ",\"spill\":\"2/3\",\"full\":true}\n");
     world.service.now_ns = 2000 * NS_PER_MS;
-    assert_has(post("/v1/show", plain), "\"level\":\"8/3\"}\n");
+    assert_has(post("/v1/show", plain), "\"level\":\"8/3\",\"waiting\":0}\n");
     reply = post("/v1/refund", question);
     assert_has(reply, "{\"verdict\":\"allowed\",\"capacity\":3,\"remaining\":2,");
     assert_length(reply);

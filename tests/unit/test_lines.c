@@ -410,6 +410,38 @@ static void test_many_lines(void **state)
     people_close(&people);
 }
 
+/* Also one who stands in a queue whose key was blocked meanwhile. */
+static void test_show_says_how_many_wait(void **state)
+{
+    (void)state;
+    static const char *const LIMITS[] = {"1/10ms capacity=1", "queue 1/10ms capacity=4 first=now",
+                                         "window 1/10ms"};
+    for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
+        struct world *world = open_full(LIMITS[i]);
+        struct weir_detail detail;
+        (void)ask_in_detail(world, WEIR_SHOW, 0, &detail);
+        assert_int_equal(detail.waiting, 0);
+        (void)stand(world, UNIT, LONG);
+        (void)stand(world, UNIT, LONG);
+        (void)ask_in_detail(world, WEIR_SHOW, 0, &detail);
+        assert_int_equal(detail.waiting, 2);
+        advance(world, 10);
+        (void)ask_in_detail(world, WEIR_SHOW, 0, &detail);
+        assert_int_equal(detail.waiting, 1);
+        struct weir_request block = request_of(&world->rule, "key", WEIR_BLOCK, 0);
+        struct weir_decision decision;
+        block.block_ns = 1000 * MS;
+        weir_limiter_decide_at(world->people.limiter, &block, &decision, 1, world->people.now_ns);
+        advance(world, 11);
+        assert_int_equal(ask_in_detail(world, WEIR_SHOW, 0, &detail).verdict, WEIR_BLOCKED);
+        assert_int_equal(detail.waiting, i == 1);
+        advance(world, 100);
+        (void)ask_in_detail(world, WEIR_SHOW, 0, &detail);
+        assert_int_equal(detail.waiting, 0);
+        close_world(world);
+    }
+}
+
 /* A line is opened under one limit, and another waiter behind is refused at its deadline under its own. */
 static void open_and_be_refused(const char *opens, const char *is_refused, struct person **refused,
                                 struct world **world)
@@ -463,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_an_older_reading),
         cmocka_unit_test(test_many_lines),
         cmocka_unit_test(test_who_is_refused_locks_out_as_his_own_limit_says),
+        cmocka_unit_test(test_show_says_how_many_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

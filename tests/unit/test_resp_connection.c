@@ -22,7 +22,7 @@ static const char MIXED_ANSWER[] =
     "-ERR invalid limit at byte 2: unknown unit 'st'; one of ns us ms s min h d w\r\n"
     "-ERR unknown command 'NOPE', with args beginning with: \r\n"
     "*6\r\n:1\r\n:1\r\n:0\r\n:1000000000\r\n:1000000000\r\n:0\r\n$3\r\na b\r\n:1\r\n"
-    "*7\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n";
+    "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n";
 
 static void test_answers_in_order(void **state)
 {
@@ -111,7 +111,8 @@ static void test_closes_on_browsers(void **state)
     assert_last_answer("GET / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.TAKE k 1/s\r\n",
                        "-ERR wrong number of arguments for 'get' command\r\n");
     world_connect(&world);
-    assert_answer("WEIR.SHOW k 1/s\n", "*7\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n");
+    assert_answer("WEIR.SHOW k 1/s\n",
+                  "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
 }
 
 static void test_quits(void **state)
@@ -168,7 +169,8 @@ static void test_wants_the_password(void **state)
     assert_answer("AUTH default secret\n", "+OK\r\n");
     assert_answer("AUTH wrong\n", WRONG); // and stays who he was, as Redis has it
     assert_answer("PING\n", "+PONG\r\n");
-    assert_answer("WEIR.SHOW k 1/s\n", "*7\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n");
+    assert_answer("WEIR.SHOW k 1/s\n",
+                  "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
 }
 
 static void test_bounds_strangers(void **state)

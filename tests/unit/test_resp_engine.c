@@ -81,11 +81,13 @@ static void test_can_take_fill_refund_show_reset(void **state)
     assert_answer("WEIR.REFUND k 3/s COST 2\n",
                   "*6\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:333333334\r\n:0\r\n");
     (void)ask("WEIR.CLOCK ADVANCE 1\n");
-    assert_answer("WEIR.SHOW k 3/s\n",
-                  "*7\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:333333333\r\n:0\r\n$11\r\n0.999999997\r\n");
+    assert_answer(
+        "WEIR.SHOW k 3/s\n",
+        "*8\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:333333333\r\n:0\r\n$11\r\n0.999999997\r\n:0\r\n");
     assert_answer("WEIR.RESET k 3/s\n", ":1\r\n");
     assert_answer("WEIR.RESET k 3/s\n", ":0\r\n");
-    assert_answer("WEIR.SHOW k 3/s\n", "*7\r\n:0\r\n:3\r\n:3\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n");
+    assert_answer("WEIR.SHOW k 3/s\n",
+                  "*8\r\n:0\r\n:3\r\n:3\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
 }
 
 static void test_says_what_is_wrong_and_where(void **state)

@@ -102,7 +102,7 @@ static void test_one_block_decides_for_all(void **state)
                                  "*3 :3 :2 :20000000000 ";
     assert_answer("WEIR.TAKE k \"1/s block=30s, 3/min\"\n", ANSWER);
     assert_answer("WEIR.TAKEALL 2 k \"1/s block=30s\" k 3/min\n", ANSWER);
-    assert_answer("WEIR.SHOW k 3/min\n", "*7 :0 :3 :2 :-1 :20000000000 :0 $1 1 ");
+    assert_answer("WEIR.SHOW k 3/min\n", "*8 :0 :3 :2 :-1 :20000000000 :0 $1 1 :0 ");
 }
 
 static void test_several_keys_each_have_their_limit(void **state)
@@ -113,8 +113,8 @@ static void test_several_keys_each_have_their_limit(void **state)
                   "*3 :3 :1 :40000000000 ");
     assert_answer("weir.takeall 2 user:b 2/s all 3/min COST 2\n",
                   "*9 :1 :3 :1 :20000000000 :40000000000 :0 :1 *3 :2 :2 :0 *3 :3 :1 :40000000000 ");
-    assert_answer("WEIR.SHOW user:b 2/s\n", "*7 :0 :2 :2 :-1 :0 :0 $1 0 ");
-    assert_answer("WEIR.SHOW all 3/min\n", "*7 :0 :3 :1 :-1 :40000000000 :0 $1 2 ");
+    assert_answer("WEIR.SHOW user:b 2/s\n", "*8 :0 :2 :2 :-1 :0 :0 $1 0 :0 ");
+    assert_answer("WEIR.SHOW all 3/min\n", "*8 :0 :3 :1 :-1 :40000000000 :0 $1 2 :0 ");
 }
 
 /* Both keys are under the same text, and one of them under a list. */

@@ -54,7 +54,8 @@ static void test_refuses_a_spoilt_transaction(void **state)
     (void)ask("MULTI\nCLIENT NOPE\n");
     assert_answer("CLIENT NOPE\n", "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP.\r\n");
     assert_answer("EXEC\n", ABORT);
-    assert_answer("WEIR.SHOW k 1/s\n", "*7\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n");
+    assert_answer("WEIR.SHOW k 1/s\n",
+                  "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
     (void)ask("MULTI\n");
     assert_answer("EXEC x\n", "-EXECABORT Transaction discarded because of: wrong number of "
                               "arguments for 'exec' command\r\n");

@@ -457,6 +457,17 @@ static bool meet(struct line_keeper *keeper, const struct weir_request *request,
     return line != NULL;
 }
 
+static uint64_t count_waiting(struct line_keeper *keeper, uint64_t id, uint64_t now_ns)
+{
+    struct lines *lines = (struct lines *)(void *)keeper;
+    (void)now_ns;
+    lines_lock(lines);
+    const struct line *line = line_find(lines, id);
+    uint64_t count = line != NULL ? line->count : 0;
+    lines_unlock(lines);
+    return count;
+}
+
 /* ---- the beginning and the end ---- */
 
 struct lines *lines_open(struct store *store, uint64_t waiting_max)
@@ -468,7 +479,7 @@ struct lines *lines_open(struct store *store, uint64_t waiting_max)
         free(bins);
         return NULL;
     }
-    lines->keeper.meet = meet;
+    lines->keeper = (struct line_keeper){.meet = meet, .count = count_waiting};
     lines->store = store;
     lines->bins = bins;
     lines->bin_count = BIN_COUNT_MIN;

@@ -259,6 +259,20 @@ static bool meet(struct line_keeper *keeper, const struct weir_request *request,
     return line != 0;
 }
 
+/* Among them may be one that has died and is not buried yet. */
+static uint64_t count_waiting(struct line_keeper *keeper, uint64_t id, uint64_t now_ns)
+{
+    struct shared_lines *shared = ((struct lines *)(void *)keeper)->shared;
+    shared_begin_here(shared);
+    lines_lock(shared->lines);
+    now_ns = room_enter(shared, now_ns);
+    uint32_t line = room_find(shared, id);
+    uint64_t count = line != 0 ? shared_line_at(shared, line)->count : 0;
+    room_leave(shared, now_ns);
+    lines_unlock(shared->lines);
+    return count;
+}
+
 /* ---- the beginning and the end ---- */
 
 void shared_begin_here(struct shared_lines *shared)
@@ -324,7 +338,7 @@ struct shared_lines *shared_open(struct lines *lines, struct store *store, bool 
     shared->lines = lines;
     shared->pid = getpid();
     shared->is_caller_clock = is_caller_clock;
-    lines->keeper.meet = meet;
+    lines->keeper = (struct line_keeper){.meet = meet, .count = count_waiting};
     return shared;
 }
 

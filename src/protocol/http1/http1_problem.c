@@ -104,6 +104,8 @@ static char *put_more(char *at, enum weir_operation operation, const struct weir
         at = put_flag(at, "full", detail->full);
     } else if (operation == WEIR_SHOW) {
         at = put_amount(at, "level", &detail->amount);
+        at = put_literal(at, ",\"waiting\":");
+        at = put_u64(at, detail->waiting);
     }
     return at;
 }

@@ -110,10 +110,12 @@ static char *put_fill(char *to, int version, const struct weir_decision *decisio
 static char *put_show(char *to, int version, const struct weir_decision *decision,
                       const struct weir_detail *detail)
 {
-    to = put_header(to, version, 7);
+    to = put_header(to, version, 8);
     to = put_decision(to, version, decision);
     to = PUT_NAME(to, version, "level");
-    return put_amount(to, &detail->amount);
+    to = put_amount(to, &detail->amount);
+    to = PUT_NAME(to, version, "waiting");
+    return resp_put_integer(to, (int64_t)detail->waiting);
 }
 
 /* What all limits together decided. */

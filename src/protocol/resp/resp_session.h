@@ -64,7 +64,7 @@ enum resp_answer {
     RESP_ANSWER_GCRA,     // the same, and an error that does not name redis-cell
     RESP_ANSWER_DECISION, // six values
     RESP_ANSWER_FILL,     // and spill, full
-    RESP_ANSWER_SHOW,     // and level
+    RESP_ANSWER_SHOW,     // and level, waiting
     RESP_ANSWER_EXISTED,  // 1 if there was something to reset or unblock, else 0
     RESP_ANSWER_BLOCK,    // 1
     RESP_ANSWER_TOGETHER, // six values, the binding limit, and three for each limit

@@ -148,6 +148,10 @@ static inline struct charge table_charge(struct table *table, const struct weir_
 void table_decide_window(struct table *table, const struct weir_request *request, uint64_t hash,
                          uint64_t now_ns, struct weir_decision *decision);
 
+/* Of a SHOW: how many wait for the bucket that was seen so. Without a lock. */
+void table_count_waiting(struct table *table, const struct weir_request *request, uint64_t hash,
+                         struct weir_bucket seen, uint64_t now_ns);
+
 /* The same for the keeper of lines, as store_ops.decide_in_line() says. */
 struct outcome table_decide_window_in_line(struct table *table, const struct weir_request *request,
                                            uint64_t hash, const struct line_terms *terms,

@@ -143,6 +143,16 @@ static void detail_blocked(struct table *table, const struct weir_request *reque
     }
 }
 
+void table_count_waiting(struct table *table, const struct weir_request *request, uint64_t hash,
+                         struct weir_bucket seen, uint64_t now_ns)
+{
+    struct line_keeper *keeper = table->root->store.keeper;
+    if (request->operation == WEIR_SHOW && request->detail != NULL && keeper != NULL
+        && (seen.word & BUCKET_LINE) != 0) {
+        request->detail->waiting = keeper->count(keeper, hash, now_ns);
+    }
+}
+
 /* How a request gets past what stands before the bucket's own level: a block, or those who wait. */
 enum passage { PASSES, IS_ANSWERED, LOOKS_AGAIN };
 
@@ -159,6 +169,7 @@ static enum passage pass(struct table *table, const struct weir_request *request
         answer_blocked(decision, &request->rule->limit,
                        bucket_moment(found->seen, &request->rule->limit), ends_ns, now_ns);
         detail_blocked(table, request, found->seen, now_ns);
+        table_count_waiting(table, request, hash, found->seen, now_ns);
         return IS_ANSWERED;
     }
     if ((found->seen.word & BUCKET_LINE) != 0 && keeper != NULL
@@ -309,6 +320,7 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
         }
         answer(decision, request, &charge, outcome, now_ns);
         decision_lock_out(decision, ends_ns, now_ns);
+        table_count_waiting(table, request, hash, found.seen, reading_ns);
         if (is_found || !is_change) {
             return;
         }

@@ -376,6 +376,7 @@ void table_decide_window(struct table *table, const struct weir_request *request
         turn.outcome.verdict = WEIR_FAILED;
     }
     answer(&turn, decision);
+    table_count_waiting(turn.table, request, hash, turn.found.seen, now_ns);
 }
 
 struct outcome table_decide_window_in_line(struct table *table, const struct weir_request *request,

@@ -40,9 +40,10 @@ static inline int128 later_of(int128 a, int128 b)
     return a > b ? a : b;
 }
 
+/* Rounded up also below zero: at a reading before a bucket began, it is fuller by whole steps. */
 static inline int128 div_ceil(int128 a, int128 b)
 {
-    return a > 0 ? (a + b - 1) / b : 0;
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
 }
 
 static inline bool is_meter(const struct bucket_on_paper *bucket)

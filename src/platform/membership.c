@@ -170,9 +170,24 @@ static bool hold_gate(struct membership *members, bool *is_alone)
            || fail_at_gate(members);
 }
 
+/* A child of a fork may have closed all descriptors before it joins. */
+static bool has_descriptor(struct membership *members)
+{
+    if (is_the_file(members, members->fd)) {
+        return true;
+    }
+    int fd = open_again(members);
+    int kept = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    members->fd = kept >= 0 ? kept : members->fd;
+    return kept >= 0;
+}
+
 bool membership_begin(struct membership *members, bool *is_alone)
 {
-    return hold_gate(members, is_alone);
+    return has_descriptor(members) && hold_gate(members, is_alone);
 }
 
 /* ---- joining ---- */

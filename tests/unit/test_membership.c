@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -222,6 +223,37 @@ static void test_a_member_that_closes_all_files_stays_one(void **state)
     (void)leave(&own);
 }
 
+/* As a child of a fork does that becomes a daemon, and uses the file only then. */
+static void test_one_that_has_closed_all_files_joins_by_the_name(void **state)
+{
+    int fd = *(int *)*state;
+    struct told *told = share_told();
+    struct membership own;
+    char path[64];
+    (void)join(&own, fd);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    pid_t child = fork();
+    if (child == 0) {
+        struct membership members;
+        bool is_alone;
+        bool done = membership_open(&members, fd, path);
+        for (int i = 0; i < MANY_FDS; i++) {
+            (void)close(i);
+        }
+        membership_fork_lock();
+        done = done && membership_begin(&members, &is_alone) && membership_join(&members);
+        membership_fork_unlock();
+        told->id = done && !is_alone && membership_is_alive(&members, own.id) ? members.id : 1;
+        die();
+    }
+    uint64_t id = wait_for_id(told);
+    assert_int_not_equal(id, 1);
+    assert_true(membership_is_alive(&own, id));
+    end(child);
+    assert_false(membership_is_alive(&own, id));
+    (void)leave(&own);
+}
+
 static void test_numbers_of_processes_mean_nothing(void **state)
 {
     int fd = *(int *)*state;
@@ -294,6 +326,7 @@ int main(void)
         TEST(test_a_fork_keeps_no_dead_parent_alive),
         TEST(test_a_bare_clone_keeps_no_dead_parent_alive),
         TEST(test_a_member_that_closes_all_files_stays_one),
+        TEST(test_one_that_has_closed_all_files_joins_by_the_name),
         TEST(test_numbers_of_processes_mean_nothing),
         TEST(test_one_that_dies_at_the_gate_opens_it),
     };

@@ -148,8 +148,40 @@ void steps_run_to(const struct path *path, pid_t child, int at)
     }
 }
 
+void steps_run_out(pid_t child)
+{
+    while (!*is_done) {
+        go(child, false);
+    }
+}
+
+void steps_freeze(pid_t child)
+{
+    int status;
+    if (ptrace(PTRACE_DETACH, child, NULL, (void *)SIGSTOP) != 0) {
+        give_up("the child cannot be left");
+    }
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status)) {
+        give_up("the child does not stop");
+    }
+}
+
 void steps_end(pid_t child)
 {
     (void)kill(child, SIGKILL);
     (void)waitpid(child, NULL, 0);
+}
+
+bool steps_are_possible(void)
+{
+#if defined(__x86_64__)
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+#else
+    return false;
+#endif
 }

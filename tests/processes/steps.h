@@ -39,6 +39,15 @@ bool steps_next(struct path *path, pid_t child);
 /* From the start of a new child on to behind step `at`; or to the end, if this one came by the place less often. */
 void steps_run_to(const struct path *path, pid_t child, int at);
 
+/* Lets it come through without further steps. */
+void steps_run_out(pid_t child);
+
+/* Leaves it to itself, and stopped, as SIGSTOP stops a process; SIGCONT lets it go on. */
+void steps_freeze(pid_t child);
+
 void steps_end(pid_t child);
+
+/* Whether steps_start() would not end the test. */
+bool steps_are_possible(void);
 
 #endif

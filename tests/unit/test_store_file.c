@@ -1,140 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stores that processes share: files, made and opened and refused, and their time; memory after fork().
- * Who is killed in the middle is in tests/processes/. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
+ * Stores that processes share: files, made and opened and refused, and their time; memory after fork(). What is found
+ * by the first to come is in test_store_home.c; who is killed in the middle, in tests/processes/. */
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
+#include <grp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "store/table/file.h"
-#include "store/table/file_header.h"
-#include "weir/weir.h"
-
-#define S UINT64_C(1000000000)
-
-/* A folder of each test's own, and a path in it. */
-struct place {
-    char folder[64];
-    char path[96];
-    char url[160];
-};
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof *place);
-    (void)snprintf(place->folder, sizeof place->folder, "/tmp/weir-file-XXXXXX");
-    if (mkdtemp(place->folder) == NULL) {
-        return -1;
-    }
-    (void)snprintf(place->path, sizeof place->path, "%s/store", place->folder);
-    (void)snprintf(place->url, sizeof place->url, "file:%s", place->path);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-    char pattern[80];
-    glob_t found;
-    (void)snprintf(pattern, sizeof pattern, "%s/*", place->folder);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            (void)unlink(found.gl_pathv[i]);
-        }
-        globfree(&found);
-    }
-    (void)rmdir(place->folder);
-    free(place);
-    return 0;
-}
-
-static size_t file_count(const struct place *place)
-{
-    char pattern[80];
-    glob_t found;
-    (void)snprintf(pattern, sizeof pattern, "%s/*", place->folder);
-    size_t count = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
-    globfree(&found);
-    return count;
-}
-
-static struct weir_limiter *open_url(const char *url)
-{
-    struct weir_limiter *limiter;
-    struct weir_error error;
-    if (weir_limiter_open(&limiter, &(struct weir_limiter_config){.store = url}, &error)
-        != WEIR_OK) {
-        fail_msg("%s: %s", url, error.message);
-    }
-    return limiter;
-}
-
-/* That it is not opened, with this status, and that the message says so. */
-static void assert_refused(const struct weir_limiter_config *config, enum weir_status expected,
-                           const char *said)
-{
-    struct weir_limiter *limiter;
-    struct weir_error error = {.message = ""};
-    enum weir_status status = weir_limiter_open(&limiter, config, &error);
-    if (status != expected || strstr(error.message, said) == NULL) {
-        fail_msg("%s: %s: '%s'; expected '%s'", config->store, weir_status_name(status),
-                 error.message, said);
-    }
-    assert_null(limiter);
-}
-
-static struct weir_decision take(struct weir_limiter *limiter, const char *key, uint64_t cost)
-{
-    struct weir_rule rule;
-    assert_int_equal(weir_rule_from_text(&rule, limiter, "10/d", NULL), WEIR_OK);
-    return weir_limiter_take(limiter, &rule, key, strlen(key), cost * WEIR_UNIT);
-}
-
-/* Changes a file while nobody has it open. */
-static void write_at(const char *path, size_t offset, const void *bytes, size_t count)
-{
-    int fd = open(path, O_WRONLY);
-    assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, bytes, count, (off_t)offset), count);
-    assert_int_equal(close(fd), 0);
-}
-
-static struct file_header read_header(const char *path)
-{
-    struct file_header header;
-    int fd = open(path, O_RDONLY);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &header, sizeof header, 0), sizeof header);
-    assert_int_equal(close(fd), 0);
-    return header;
-}
-
-static void write_header(const char *path, const struct file_header *header)
-{
-    write_at(path, 0, header, sizeof *header);
-}
-
-static void make(const char *url)
-{
-    weir_limiter_close(open_url(url));
-}
+#include "../support/store_place.h"
+#include "store/table/siphash.h"
 
 /* ---- Made, and opened again ---- */
 
@@ -315,6 +191,64 @@ static void test_every_damaged_byte_of_the_stamp_is_noticed(void **state)
     make(place->url);
 }
 
+/* A stamp that adds up, but was not made by weir: this number in it is another one. */
+struct forged {
+    size_t offset;
+    uint64_t number;
+};
+
+static void write_forged(const char *path, const struct file_header *good, struct forged forged)
+{
+    static const uint64_t KEY[2] = {0};
+    struct file_header bad = *good;
+    memcpy((char *)&bad.stamp + forged.offset, &forged.number, sizeof forged.number);
+    bad.stamp.sum = siphash24(KEY, &bad.stamp, offsetof(struct file_stamp, sum));
+    write_header(path, &bad);
+}
+
+#define OF(field) offsetof(struct file_stamp, field)
+
+static void test_a_header_that_leads_elsewhere_is_refused(void **state)
+{
+    enum { WAITING = FILE_REGION_WAITING, EVENTS = FILE_REGION_EVENTS };
+    struct place *place = *state;
+    struct weir_limiter_config config = {.store = place->url};
+    make(place->url);
+    const struct file_header header = read_header(place->path);
+    const struct file_stamp *good = &header.stamp;
+    const struct forged cases[] = {
+        {OF(stripe_count), 0},
+        {OF(stripe_count), good->stripe_count + 1},
+        {OF(stripe_count), UINT64_MAX},
+        {OF(stripe_lines), 0},
+        {OF(stripe_lines), 2 * good->stripe_lines},
+        {OF(file_bytes), good->file_bytes - 4096},
+        {OF(file_bytes), UINT64_MAX},
+        {OF(regions[WAITING].at), 0},
+        {OF(regions[WAITING].at), good->regions[WAITING].at + 64},
+        {OF(regions[WAITING].at), good->file_bytes},
+        {OF(regions[WAITING].bytes), good->regions[WAITING].bytes + 4096},
+        {OF(regions[WAITING].bytes), UINT64_MAX},
+        {OF(regions[EVENTS].at), 0},
+        {OF(regions[EVENTS].at), good->regions[EVENTS].at + 64},
+        {OF(regions[EVENTS].at), good->file_bytes},
+        {OF(regions[EVENTS].bytes), 0},
+        {OF(regions[EVENTS].bytes), good->regions[EVENTS].bytes + 1},
+        {OF(regions[EVENTS].bytes), WEIR_EVENTS_BYTES_MIN - 1},
+        {OF(regions[EVENTS].bytes), WEIR_EVENTS_BYTES_MAX + 1},
+        {OF(table_bytes), 0},
+        {OF(table_bytes), good->table_bytes + 4096},
+        {OF(table_bytes), WEIR_MEMORY_BYTES_MIN - 1},
+        {OF(table_bytes), UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_forged(place->path, &header, cases[i]);
+        assert_refused(&config, WEIR_E_FILE, "is damaged: its header leads outside the file");
+    }
+    write_forged(place->path, &header, (struct forged){OF(made_wall_s), 1}); // leads nowhere
+    make(place->url);
+}
+
 static void test_a_truncated_file_is_refused(void **state)
 {
     struct place *place = *state;
@@ -358,6 +292,101 @@ static void test_what_we_may_not_open_is_said(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+/* ---- Whose it is ---- */
+
+enum { NOBODY = 65534, SOMEBODY = 60001, GROUP = 60002, NO_GROUP = 60003 };
+
+/*   folder_mode, mode  of the folder, which is root's, and of the file
+ *   owner, group       of the file
+ *   user, user_group   who opens it */
+struct ownership {
+    mode_t folder_mode, mode;
+    uid_t owner;
+    gid_t group;
+    uid_t user;
+    gid_t user_group;
+    bool is_opened;
+};
+
+/* What a child says that has become that user: 0 it was opened, 1 it was refused for its owner, 2 otherwise. */
+static int open_as(const struct place *place, const struct ownership *as)
+{
+    struct weir_limiter *limiter;
+    struct weir_error error = {.message = ""};
+    struct weir_limiter_config config = {.store = place->url};
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgroups(1, &as->user_group) != 0 || setgid(as->user_group) != 0
+            || setuid(as->user) != 0) {
+            _exit(2);
+        }
+        if (weir_limiter_open(&limiter, &config, &error) == WEIR_OK) {
+            _exit(0);
+        }
+        char said[64];
+        (void)snprintf(said, sizeof said, "belongs to user %u and not to you", (unsigned)as->owner);
+        _exit(strstr(error.message, said) != NULL ? 1 : 2);
+    }
+    return exit_code_of(child);
+}
+
+static void test_a_file_of_somebody_else_is_opened_or_refused(void **state)
+{
+    static const struct ownership CASES[] = {
+        {01777, 0644, NOBODY, NO_GROUP, 0, 0, false},  // as root, in a folder like /tmp
+        {01777, 0664, NOBODY, NO_GROUP, 0, 0, false},  // nor is it for a group of ours
+        {01777, 0664, NOBODY, GROUP, 0, GROUP, true},  // this one is
+        {01777, 0644, NOBODY, GROUP, 0, GROUP, false}, // which may not write it
+        {0755, 0644, NOBODY, NO_GROUP, 0, 0, true},    // nobody but root puts a file there
+        {0775, 0644, NOBODY, NO_GROUP, 0, 0, true},    // or those that share the folder
+        {01777, 0644, 0, 0, 0, 0, true},               // our own
+        {01777, 0600, NOBODY, NO_GROUP, NOBODY, NO_GROUP, true}, // likewise
+        {01777, 0660, 0, GROUP, NOBODY, GROUP, true},            // root's
+        {01777, 0660, SOMEBODY, GROUP, NOBODY, GROUP, true},     // shared with our group
+    };
+    struct place *place = *state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can give a file to somebody else\n");
+        return;
+    }
+    make(place->url);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        assert_int_equal(chmod(place->folder, CASES[i].folder_mode), 0);
+        assert_int_equal(chown(place->path, CASES[i].owner, CASES[i].group), 0);
+        assert_int_equal(chmod(place->path, CASES[i].mode), 0);
+        int told = open_as(place, &CASES[i]);
+        if (told != (CASES[i].is_opened ? 0 : 1)) {
+            fail_msg("case %zu: it was %s", i,
+                     told == 0   ? "opened"
+                     : told == 1 ? "refused"
+                                 : "refused for another reason");
+        }
+    }
+}
+
+/* As above, where the name leads from root's folder into one of everybody. */
+static void test_a_link_does_not_lead_past_the_folder_of_the_file(void **state)
+{
+    static const struct ownership ROOT = {.owner = NOBODY};
+    struct place *place = *state;
+    struct place link = *place;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can give a file to somebody else\n");
+        return;
+    }
+    make(place->url);
+    assert_int_equal(chmod(place->folder, 01777), 0);
+    assert_int_equal(chown(place->path, NOBODY, NO_GROUP), 0);
+    (void)snprintf(link.folder, sizeof link.folder, "/tmp/weir-link-XXXXXX");
+    assert_non_null(mkdtemp(link.folder));
+    (void)snprintf(link.path, sizeof link.path, "%s/store", link.folder);
+    (void)snprintf(link.url, sizeof link.url, "file:%s", link.path);
+    assert_int_equal(symlink(place->path, link.path), 0);
+    assert_int_equal(open_as(&link, &ROOT), 1);
+    assert_int_equal(unlink(link.path), 0);
+    assert_int_equal(rmdir(link.folder), 0);
 }
 
 static void test_a_file_that_does_not_fit_is_not_made(void **state)
@@ -620,14 +649,6 @@ static void test_locks_of_a_copy_have_heirs(void **state)
 
 /* ---- After fork() ---- */
 
-static int exit_code_of(pid_t child)
-{
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void test_private_memory_says_in_a_child_what_to_open(void **state)
 {
     (void)state;
@@ -678,8 +699,6 @@ static void test_shared_memory_is_one_limit_for_all_children(void **state)
 
 #endif
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,9 +713,12 @@ int main(void)
         TEST(test_a_folder_that_is_not_there_is_named),
         TEST(test_another_format_machine_or_size_is_refused),
         TEST(test_every_damaged_byte_of_the_stamp_is_noticed),
+        TEST(test_a_header_that_leads_elsewhere_is_refused),
         TEST(test_a_truncated_file_is_refused),
         TEST(test_what_everybody_may_write_is_refused),
         TEST(test_what_we_may_not_open_is_said),
+        TEST(test_a_file_of_somebody_else_is_opened_or_refused),
+        TEST(test_a_link_does_not_lead_past_the_folder_of_the_file),
         TEST(test_a_file_that_does_not_fit_is_not_made),
         TEST(test_a_file_has_one_kind_of_clock),
         TEST(test_file_systems_that_hosts_share_are_known),

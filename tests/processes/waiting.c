@@ -248,6 +248,38 @@ static void another_boot(const char *folder)
     people.limiter = usual;
 }
 
+/* All are dead that had the file open, on this boot: it is repaired, and not begun anew. So those that the queue had
+ * charged are given back, and nobody waits behind the dead. */
+static void all_dead_and_gone(const char *folder)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "file:%s/third", folder);
+    struct weir_limiter *usual = people.limiter;
+    struct person *six[6];
+    people_open(path, 1 << 20);
+    people_begin("all dead and gone", "queue 1/s capacity=20");
+    for (int i = 0; i < 6; i++) {
+        six[i] = people_join(1, 30 * S);
+    }
+    uint64_t turns = people_room()->turns;
+    weir_limiter_close(people.limiter); // those who wait have it open
+    for (int i = 0; i < 6; i++) {
+        people_end(six[i]);
+    }
+    people_open(path, 0);
+    uint64_t since_ns = people_now();
+    struct person *next = people_join(1, 30 * S);
+    if (people_room()->turns <= turns) {
+        give_up("%s: the room was begun anew", people.key);
+    }
+    people_must_be_let(next);
+    people_must_be_about(next, since_ns, 0, 3000 + IN_TIME_MS);
+    people_must_be_gone();
+    weir_limiter_close(people.limiter);
+    (void)unlink(path + strlen("file:"));
+    people.limiter = usual;
+}
+
 static void run_all(void)
 {
     in_order("25/s capacity=1", 40, 40);
@@ -282,6 +314,7 @@ int main(void)
     (void)unlink(store + strlen("file:"));
     run_all();
     another_boot(path);
+    all_dead_and_gone(path);
     (void)rmdir(path);
     weir_limiter_close(people.limiter);
     people_open("memory:?shared=yes", 0);

@@ -42,11 +42,11 @@ struct line_move {
     bool stays; // marked afterwards
 };
 
-/* Who is told the events of a window, at one instant: first the reading that counts and the level, then one
- * event after another, when it leaves and what it costs, until event() says that this is enough. */
-struct event_visitor {
-    void (*begin)(struct event_visitor *visitor, uint64_t now_ns, uint64_t level);
-    bool (*event)(struct event_visitor *visitor, uint64_t leaves_at_ns, uint64_t cost);
+/* Watches a window drain, from now until its last event has left. at() is told an instant and the level that
+ * the window has then, for the first time at the reading that counts. It returns how many units have to leave before
+ * it wants to know more, or 0 if it knows enough. */
+struct drain_visitor {
+    uint64_t (*at)(struct drain_visitor *visitor, uint64_t now_ns, uint64_t level);
 };
 
 struct store_ops {
@@ -87,9 +87,10 @@ struct store_ops {
     /* Until when a key is blocked; at once where decide_in_line() has just said that it is. */
     uint64_t (*blocked_until_ns)(const struct store *store, uint64_t id);
 
-    /* Of a limit of kind window: what it has let through and counts. */
-    void (*visit_events)(struct store *store, const struct weir_limit *limit, uint64_t id,
-                         struct event_visitor *visitor, uint64_t now_ns);
+    /* Of a limit of kind window: how it drains if nothing is added. The visitor is called at most once for
+     * each event, under the lock of the window's stripe. */
+    void (*visit_drain)(struct store *store, const struct weir_limit *limit, uint64_t id,
+                        struct drain_visitor *visitor, uint64_t now_ns);
 
     /* Of a store that processes share. Whether the room in which those stand who wait is no longer the one
      * that `waiting_room` leads to; while one holds its lock that does not change. And sees to it that this

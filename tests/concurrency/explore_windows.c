@@ -39,8 +39,8 @@ struct span table_window_moment(struct table *of, const struct weir_request *req
     abort();
 }
 
-void table_visit_events(struct store *store, const struct weir_limit *limit, uint64_t id,
-                        struct event_visitor *visitor, uint64_t now_ns)
+void table_visit_drain(struct store *store, const struct weir_limit *limit, uint64_t id,
+                       struct drain_visitor *visitor, uint64_t now_ns)
 {
     (void)store, (void)limit, (void)id, (void)visitor, (void)now_ns;
     abort();

@@ -5,6 +5,7 @@
 #include "../support/small_table.h"
 
 #include "core/window_math.h"
+#include "limiter/lines/line.h"
 #include "store/table/window_log.h"
 
 #define MS   UINT64_C(1000000)
@@ -178,6 +179,160 @@ static void test_a_log_answers_as_a_list_of_its_events(void **state)
             compare(small, list, OPERATIONS[next_random(&random) % 6], cost,
                     lag_ns < now_ns ? now_ns - lag_ns : 0);
         }
+        free(list);
+        free(small);
+    }
+}
+
+/* ---- how much of a log is read ---- */
+
+enum { LONG_COUNT = 1000, PEOPLE = 3 };
+
+/* A full window of LONG_COUNT events, a millisecond apart, in a dozen chunks. */
+static struct small *open_long(void)
+{
+    struct small *small = open_small_pool(RING, CHUNKS, "window 1000/h");
+    for (uint64_t i = 0; i < LONG_COUNT; i++) {
+        assert_take(small, 0, 1, YEAR + i * MS, WEIR_ALLOWED);
+    }
+    assert_in_range(used_chunks(small), 10, 20);
+    return small;
+}
+
+static uint64_t long_leaves_at(uint64_t unit)
+{
+    return YEAR + (unit - 1) * MS + 3600 * S;
+}
+
+/* Spoils the events of all chunks but the first and the newest, which every question reads, and those with one of
+ * these units, counted from 1: who reads what is spoilt gets other numbers. Returns the chunks as they were. */
+static char *spoil_all_but(struct small *small, const uint64_t *units, size_t count)
+{
+    char *before = malloc(sizeof small->events);
+    assert_non_null(before);
+    memcpy(before, small->events, sizeof small->events);
+    uint32_t chunk_count = (uint32_t)used_chunks(small);
+    for (uint32_t id = 2; id < chunk_count; id++) {
+        struct chunk *chunk = event_pool_chunk(&small->table.events, id);
+        const struct chunk *next = event_pool_chunk(&small->table.events, id + 1);
+        bool is_read = false;
+        for (size_t i = 0; i < count; i++) {
+            is_read |= chunk->before < units[i] && units[i] <= next->before;
+        }
+        if (!is_read) {
+            memset(chunk->events, 0x5a, sizeof chunk->events);
+        }
+    }
+    return before;
+}
+
+static void mend(struct small *small, char *before)
+{
+    memcpy(small->events, before, sizeof small->events);
+    free(before);
+}
+
+/* However long the log: where a refused cost fits is found by what chunks say was let through before them. */
+static void test_a_refusal_reads_no_chunk_that_it_can_skip(void **state)
+{
+    (void)state;
+    struct small *small = open_long();
+    uint64_t now_ns = YEAR + LONG_COUNT * MS;
+    for (uint64_t cost = 1; cost <= LONG_COUNT; cost++) {
+        char *before = spoil_all_but(small, &cost, 1);
+        struct weir_decision decision = ask(small, WEIR_TAKE, 0, cost, now_ns, NULL);
+        assert_int_equal(decision.verdict, WEIR_LIMITED);
+        assert_int_equal(decision.retry_after_ns, long_leaves_at(cost) - now_ns);
+        mend(small, before);
+    }
+    free(small);
+}
+
+/* People with these costs, in order; the last one is followed by nobody. */
+struct row {
+    uint64_t costs[PEOPLE];
+    uint64_t served_at_ns[PEOPLE];
+    size_t read_count;
+};
+
+static struct window_place read_person(const struct window_line *line, uintptr_t at)
+{
+    struct row *row = (struct row *)(uintptr_t)line->lines;
+    row->read_count++;
+    return (struct window_place){row->costs[at - 1] * WEIR_UNIT, &row->served_at_ns[at - 1],
+                                 at < PEOPLE ? at + 1 : 0};
+}
+
+static void test_a_line_reads_only_where_it_is_served(void **state)
+{
+    (void)state;
+    struct small *small = open_long();
+    uint64_t now_ns = YEAR + LONG_COUNT * MS;
+    for (uint64_t first = 1; first <= 600; first += 7) {
+        struct row row = {.costs = {first, 150, 249}};
+        const uint64_t units[] = {first, first + 150, first + 399, first + 400};
+        struct window_line line = {read_person, &row, 1};
+        struct charge charge = {.cost_micro = WEIR_UNIT};
+        char *before = spoil_all_but(small, units, sizeof units / sizeof units[0]);
+        assert_int_equal(window_fits_behind_at(&small->table.store, &small->rule.limit, hash_of(0),
+                                               &line, &charge, now_ns),
+                         long_leaves_at(first + 400));
+        for (size_t i = 0; i < PEOPLE; i++) {
+            assert_int_equal(row.served_at_ns[i], long_leaves_at(units[i]));
+        }
+        assert_in_range(row.read_count, PEOPLE, 2 * PEOPLE); // before it fits, and when it does
+        mend(small, before);
+    }
+    free(small);
+}
+
+/* Who watches it drain, a few units at a time: the levels and instants of the list. */
+struct watcher {
+    struct drain_visitor visitor;
+    uint64_t random;
+    uint64_t level;
+    uint64_t wanted;
+    const struct list *list;
+    uint64_t period_ns;
+    uint64_t count;
+};
+
+static uint64_t watch(struct drain_visitor *visitor, uint64_t now_ns, uint64_t level)
+{
+    struct watcher *watcher = (struct watcher *)(void *)visitor;
+    if (watcher->count++ == 0) {
+        watcher->level = list_level(watcher->list, watcher->period_ns, now_ns);
+        assert_int_equal(level, watcher->level);
+    } else {
+        uint64_t left = watcher->level - level;
+        uint64_t start_ns = YEAR; // nothing has left then
+        assert_true(left >= watcher->wanted || level == 0);
+        assert_int_equal(now_ns, list_left_at(watcher->list, watcher->period_ns, left, start_ns));
+    }
+    uint64_t units = 1 + next_random(&watcher->random) % 40;
+    watcher->wanted = watcher->level - level + units;
+    return units;
+}
+
+static void test_a_drain_is_told_as_a_list_would(void **state)
+{
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        struct small *small = open_small_pool(RING, CHUNKS, "window 10000/d");
+        struct list *list = calloc(1, sizeof *list);
+        struct watcher watcher = {.visitor = {watch}, .random = round * 77, .list = list};
+        watcher.period_ns = small->rule.limit.full_ns;
+        uint64_t now_ns = YEAR;
+        for (uint64_t i = round * 4; i > 0; i--) {
+            uint64_t cost = next_random(&watcher.random) % 3 == 0 ? round % 30 + 1 : 1;
+            now_ns += next_random(&watcher.random) % MS;
+            if (ask(small, WEIR_TAKE, 0, cost, now_ns, NULL).verdict == WEIR_ALLOWED) {
+                list->events[list->count++] = (struct window_event){now_ns, cost};
+            }
+        }
+        table_visit_drain(&small->table.store, &small->rule.limit, hash_of(0), &watcher.visitor,
+                          now_ns);
+        assert_in_range(watcher.count, 2, list->count + 1);
         free(list);
         free(small);
     }
@@ -416,6 +571,9 @@ int main(void)
         cmocka_unit_test(test_events_are_read_as_they_were_written),
         cmocka_unit_test(test_an_event_is_as_short_as_the_table_says),
         cmocka_unit_test(test_a_log_answers_as_a_list_of_its_events),
+        cmocka_unit_test(test_a_refusal_reads_no_chunk_that_it_can_skip),
+        cmocka_unit_test(test_a_line_reads_only_where_it_is_served),
+        cmocka_unit_test(test_a_drain_is_told_as_a_list_would),
         cmocka_unit_test(test_an_event_takes_at_most_eight_bytes),
         cmocka_unit_test(test_a_log_gives_back_what_has_left),
         cmocka_unit_test(test_a_log_in_one_chunk_begins_again_in_it),

@@ -3,11 +3,12 @@
  * When it is one's turn at a window. Of a window no moment tells that: what it has let through leaves it
  * piece by piece, and what those in line add stays for a whole period. So the line is played through:
  *
- *     leaves    what leaves, one after another: first the events of the log, as the store tells them, then
- *               those of the waiters served meanwhile, who came later than all of these
- *     serves    after each, those who now fit, in order; at last the one who asks
+ *     leaves    what leaves: first the events of the log, then those of the waiters served meanwhile, who came
+ *               later than all of these
+ *     serves    once enough has left for the next waiter, all who now fit, in order; at last the one who asks
  *
- * Each event and each waiter is looked at once. */
+ * Each waiter is looked at once. Of the events only those are, before which somebody is served: the store skips
+ * what has to leave before that (window_log_leave()). */
 #include <assert.h>
 
 #include "limiter/lines/line.h"
@@ -16,21 +17,24 @@
  *   next      who of them is served next; 0: the one who asks
  *   cost      of the one who asks
  *   now_ns    how far it has been played
- *   level     of the window then
+ *   level     of the window then: its events that have not left,
+ *   served    and what those who were served have added to them
  *   has_come  the turn of the one who asks */
 struct play {
-    struct event_visitor visitor;
+    struct drain_visitor visitor;
     const struct weir_limit *limit;
     const struct window_line *line;
     uintptr_t next;
     uint64_t cost;
     uint64_t now_ns;
     uint64_t level;
+    uint64_t served;
     bool has_come;
 };
 
-/* Serves all who fit. When that was is remembered with each. */
-static void serve(struct play *play)
+/* Serves all who fit. When that was is remembered with each. Returns how many units have to leave before the next
+ * one fits; 0: the one who asks has been served. */
+static uint64_t serve(struct play *play)
 {
     while (!play->has_come) {
         struct window_place place = {.cost_micro = 0};
@@ -38,36 +42,27 @@ static void serve(struct play *play)
             place = play->line->read(play->line, play->next);
         }
         uint64_t cost = play->next != 0 ? place.cost_micro / WEIR_UNIT : play->cost;
-        if (cost > window_room(play->limit, play->level)) {
-            return;
+        uint64_t level = play->level + play->served;
+        if (cost > window_room(play->limit, level)) {
+            return level + cost - window_room(play->limit, 0);
         }
         if (play->next == 0) {
             play->has_come = true;
-            return;
+        } else {
+            *place.served_at_ns = play->now_ns;
+            play->served += cost;
+            play->next = place.next;
         }
-        *place.served_at_ns = play->now_ns;
-        play->level += cost;
-        play->next = place.next;
     }
+    return 0;
 }
 
-static void begin(struct event_visitor *visitor, uint64_t now_ns, uint64_t level)
+static uint64_t drain(struct drain_visitor *visitor, uint64_t now_ns, uint64_t level)
 {
     struct play *play = (struct play *)(void *)visitor;
     play->now_ns = now_ns;
     play->level = level;
-    serve(play);
-}
-
-static bool leave(struct event_visitor *visitor, uint64_t leaves_at_ns, uint64_t cost)
-{
-    struct play *play = (struct play *)(void *)visitor;
-    if (!play->has_come) {
-        play->now_ns = leaves_at_ns;
-        play->level -= cost;
-        serve(play);
-    }
-    return !play->has_come;
+    return serve(play);
 }
 
 uint64_t window_fits_behind_at(struct store *store, const struct weir_limit *limit, uint64_t id,
@@ -75,18 +70,19 @@ uint64_t window_fits_behind_at(struct store *store, const struct weir_limit *lim
                                uint64_t now_ns)
 {
     struct play play = {
-        .visitor = {begin, leave},
+        .visitor = {drain},
         .limit = limit,
         .line = line,
         .next = line->first,
         .cost = charge->cost_micro / WEIR_UNIT,
     };
-    store->ops->visit_events(store, limit, id, &play.visitor, now_ns);
+    store->ops->visit_drain(store, limit, id, &play.visitor, now_ns);
     for (uintptr_t at = line->first; !play.has_come;) {
         assert(at != 0 && at != play.next); // who is next fits into an empty window
         struct window_place place = line->read(line, at);
-        (void)leave(&play.visitor, *place.served_at_ns + limit->full_ns,
-                    place.cost_micro / WEIR_UNIT);
+        play.now_ns = *place.served_at_ns + limit->full_ns;
+        play.served -= place.cost_micro / WEIR_UNIT;
+        (void)serve(&play);
         at = place.next;
     }
     return play.now_ns > now_ns ? play.now_ns : now_ns;

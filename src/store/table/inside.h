@@ -161,9 +161,9 @@ struct outcome table_decide_window_in_line(struct table *table, const struct wei
 struct span table_window_moment(struct table *table, const struct weir_request *request,
                                 uint64_t hash, uint64_t now_ns);
 
-/* As store_ops.visit_events(). */
-void table_visit_events(struct store *store, const struct weir_limit *limit, uint64_t id,
-                        struct event_visitor *visitor, uint64_t now_ns);
+/* As store_ops.visit_drain(). */
+void table_visit_drain(struct store *store, const struct weir_limit *limit, uint64_t id,
+                       struct drain_visitor *visitor, uint64_t now_ns);
 
 /* Gives back the events of a window whose slot was given away: the state was its last. Under the lock of
  * its stripe. */

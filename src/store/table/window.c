@@ -402,8 +402,8 @@ struct span table_window_moment(struct table *table, const struct weir_request *
     return turn.outcome.moment;
 }
 
-void table_visit_events(struct store *store, const struct weir_limit *limit, uint64_t id,
-                        struct event_visitor *visitor, uint64_t now_ns)
+void table_visit_drain(struct store *store, const struct weir_limit *limit, uint64_t id,
+                       struct drain_visitor *visitor, uint64_t now_ns)
 {
     const struct weir_rule rule = {.limit = *limit};
     const struct weir_request request = {.rule = &rule, .operation = WEIR_SHOW};
@@ -415,20 +415,20 @@ void table_visit_events(struct store *store, const struct weir_limit *limit, uin
     while (!find(&turn)) {
         lock_release(&stripe->lock);
         if (follow(&turn) == OUT_OF_REACH) {
-            visitor->begin(visitor, now_ns, 0);
+            (void)visitor->at(visitor, now_ns, 0);
             return;
         }
         stripe = table_stripe_of(turn.table, id);
         table_lock_stripe(turn.table, stripe);
     }
-    bool is_whole = look(&turn); // and of a damaged one nothing counts
-    visitor->begin(visitor, is_whole ? turn.view.now_ns : now_ns, turn.view.level);
-    struct window_cursor cursor = turn.view.first;
-    struct window_event event;
-    bool goes_on = is_whole && turn.view.level > 0;
-    while (goes_on && window_log_next(&turn.log, &cursor, &event)) {
-        uint64_t leaves_at_ns = window_leaves_at(limit, event.at_ns, turn.log.state.empty_at_ns);
-        goes_on = visitor->event(visitor, leaves_at_ns, event.cost);
+    if (!look(&turn)) { // of a damaged log nothing counts
+        turn.view = (struct window_view){.now_ns = now_ns};
+    }
+    struct window_view *view = &turn.view;
+    uint64_t units = visitor->at(visitor, view->now_ns, view->level);
+    while (units > 0 && view->level > 0) {
+        window_log_leave(&turn.log, limit, units < view->level ? units : view->level, view);
+        units = visitor->at(visitor, view->now_ns, view->level);
     }
     lock_release(&stripe->lock);
 }

@@ -175,18 +175,31 @@ bool window_log_look(const struct window_log *log, const struct weir_limit *limi
     return true;
 }
 
+void window_log_leave(const struct window_log *log, const struct weir_limit *limit, uint64_t units,
+                      struct window_view *view)
+{
+    struct window_cursor *cursor = &view->first;
+    struct window_event event;
+    uint32_t until = cursor->before + (uint32_t)units;
+    const struct chunk *next;
+    bool is_whole = true;
+    while ((next = chunk_behind(log, cursor->chunk)) != NULL && is_less(next->before, until)) {
+        *cursor = start_of(next); // whatever is in the chunk before it has to leave
+    }
+    while (is_whole && is_less(cursor->before, until)) {
+        is_whole = window_log_next(log, cursor, &event);
+    }
+    view->level = is_whole ? log->total - cursor->before : 0;
+    view->now_ns = is_whole ? window_leaves_at(limit, cursor->at_ns, log->state.empty_at_ns)
+                            : view->empty_at_ns;
+}
+
 uint64_t window_log_fits_at(const struct window_log *log, const struct weir_limit *limit,
                             const struct window_view *view, uint64_t cost)
 {
-    uint64_t has_to_leave = view->level - window_room(limit, 0) + cost;
-    struct window_cursor cursor = view->first;
-    struct window_event event;
-    uint64_t fits_at_ns = view->now_ns;
-    for (uint64_t left = 0; left < has_to_leave && window_log_next(log, &cursor, &event);) {
-        left += event.cost;
-        fits_at_ns = window_leaves_at(limit, event.at_ns, log->state.empty_at_ns);
-    }
-    return fits_at_ns;
+    struct window_view then = *view;
+    window_log_leave(log, limit, view->level - window_room(limit, 0) + cost, &then);
+    return then.now_ns;
 }
 
 struct outcome window_log_take(const struct window_log *log, const struct weir_limit *limit,

@@ -77,6 +77,15 @@ struct window_cursor window_log_start(const struct window_log *log);
 bool window_log_next(const struct window_log *log, struct window_cursor *cursor,
                      struct window_event *event);
 
+/* Plays a view forwards until `units` units of it have left, or all of an event that has more: it is then the view
+ * of the instant at which the last of them leaves.
+ *   units  1 .. the level
+ * Skips whole chunks by what they say was let through before them, and reads the events of the last one only: a
+ * million events are a few thousand steps, not a million. Where the log is damaged, all of it leaves at the
+ * moment at which it is empty. */
+void window_log_leave(const struct window_log *log, const struct weir_limit *limit, uint64_t units,
+                      struct window_view *view);
+
 /* The earliest reading at which a cost that does not fit now, and is not for never, does. */
 uint64_t window_log_fits_at(const struct window_log *log, const struct weir_limit *limit,
                             const struct window_view *view, uint64_t cost);

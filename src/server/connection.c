@@ -230,10 +230,9 @@ static bool is_beyond_bound(const struct worker *worker, const struct connection
 static void conclude(struct worker *worker, struct connection *connection, enum engine_state state,
                      struct bytes rest, bool used, bool is_more)
 {
-    /* An engine that stopped because there was plenty to send has more to say to the same input; one
-     * whose take waits, or has just waited, has not looked at it. */
-    bool is_unread = worker->output.length >= ENGINE_OUTPUT_BYTES_PLENTY || state == ENGINE_WAITING
-                     || connection->has_waited;
+    /* An engine that pauses has more to say to the same input; one whose take waits, or has just waited, has
+     * not looked at it. */
+    bool is_unread = state == ENGINE_PAUSED || state == ENGINE_WAITING || connection->has_waited;
     connection->has_waited = false;
     if (state == ENGINE_CLOSE) {
         connection->is_ending = true;
@@ -272,13 +271,17 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     worker_follow(worker);
     size_t used = 0;
     worker->running = connection;
+    worker->fed_ns = worker->now_ns;
     enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
                                                        &worker->output, &used);
     assert(used <= input.length);
     assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
     stream_count_held(worker, connection, false);
     struct bytes rest = {input.at + used, input.length - used};
-    conclude(worker, connection, state, rest, used > 0, is_more);
+    if (state == ENGINE_PAUSED) {
+        worker->renew_countdown = 0; // the reading is old now
+    }
+    conclude(worker, connection, state, rest, used > 0 || state == ENGINE_PAUSED, is_more);
 }
 
 void connection_resume(struct worker *worker, struct connection *connection,
@@ -333,6 +336,9 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
         stand(worker, connection);
         return;
     }
+    if (connection->is_unread && connection->is_again) {
+        return; // it has more to do than others: not before they have been heard
+    }
     bool is_more = connection->is_hangup; // the end of the stream is behind the bytes
     struct bytes input = {connection->input, connection->input_len};
     if (connection->is_unread) {
@@ -347,7 +353,7 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
     }
 }
 
-bool connection_run_again(struct worker *worker)
+void connection_run_again(struct worker *worker, uint64_t until_ns)
 {
     struct connection *last = worker->again_last; // whoever comes behind is of the next turn
     while (worker->again_first != NULL) {
@@ -364,11 +370,10 @@ bool connection_run_again(struct worker *worker)
             worker_renew_clock(worker);
             connection_run(worker, connection, false);
         }
-        if (was_last) {
+        if (was_last || worker->now_ns >= until_ns) {
             break;
         }
     }
-    return worker->again_first != NULL;
 }
 
 /* ---- time ---- */
@@ -454,7 +459,7 @@ void connection_close_all(struct worker *worker)
             close_now(worker, connection, is_owed ? CLOSE_DRAIN_TIMEOUT : CLOSE_DRAIN);
         }
     }
-    (void)connection_run_again(worker); // frees those that were closed on that list
+    connection_run_again(worker, UINT64_MAX); // frees those that were closed on that list
 }
 
 /* ---- the beginning ---- */

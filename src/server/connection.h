@@ -63,8 +63,8 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
 void connection_resume(struct worker *worker, struct connection *connection,
                        struct edition *edition, const struct weir_decision *decisions);
 
-/* The turn of those that had more to do. True if some still have. */
-bool connection_run_again(struct worker *worker);
+/* The turn of those that had more to do, at least one of them, until `until_ns`. */
+void connection_run_again(struct worker *worker, uint64_t until_ns);
 
 /* Closes those whose time is up, and says how long from now the next one has: UINT64_MAX if there
  * is none. */

@@ -3,6 +3,7 @@
 
 #include "limiter/limiter_state.h"
 #include "server/worker.h"
+#include "weir/clock.h"
 
 static struct worker *worker_of(struct service *service)
 {
@@ -22,6 +23,11 @@ static void write_info(struct service *service, struct buffer *output, const cha
 static bool is_healthy(struct service *service)
 {
     return !server_is_draining(worker_of(service)->server);
+}
+
+static uint64_t worked_ns(struct service *service)
+{
+    return weir_clock_now_ns() - worker_of(service)->fed_ns;
 }
 
 static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,
@@ -50,11 +56,13 @@ static bool advance_clock(struct service *service, uint64_t by_ns)
 const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
                                         .write_info = write_info,
                                         .is_healthy = is_healthy,
+                                        .worked_ns = worked_ns,
                                         .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
                                                    .is_healthy = is_healthy,
+                                                   .worked_ns = worked_ns,
                                                    .wait = wait_in_line,
                                                    .test_clock_set = set_clock,
                                                    .test_clock_advance = advance_clock};

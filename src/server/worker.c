@@ -304,7 +304,7 @@ static int turn(struct worker *worker, int timeout_ms)
         handle_event(worker, poller_source(&worker->poller, i),
                      poller_is_hangup(&worker->poller, i));
     }
-    (void)connection_run_again(worker);
+    connection_run_again(worker, started_ns + AGAIN_NS);
     if (!worker->is_draining && server_is_draining(worker->server)) {
         begin_draining(worker);
     }

@@ -4,8 +4,9 @@
  * names.
  *
  * A turn: wait for events; read the clock once; handle each ready connection (connection.h); then
- * those of the turn before that had more to do ("again"); then those whose time is up. A connection
- * gets one read and one write per turn, so nobody waits for somebody else's pipeline. */
+ * those of the turn before that had more to do ("again"), for about a millisecond; then those whose time is up. A
+ * connection gets one read, one write and about a millisecond of decisions per turn, so nobody waits for
+ * somebody else's pipeline. */
 #ifndef WEIR_SERVER_WORKER_H
 #define WEIR_SERVER_WORKER_H
 
@@ -23,6 +24,7 @@
 
 enum {
     READ_BYTES = 64 * 1024, // of one connection in one turn
+    AGAIN_NS = 1000 * 1000, // for the connections of the again-list in one turn
     GATHER_BYTES = 4 * 1024 // an incomplete request up to this size is read on in `input`
 };
 
@@ -111,6 +113,7 @@ struct worker {
     int spare_fd; // given up to turn a connection away when there are no more fds
 
     uint64_t now_ns;          // of this wake-up, for timeouts; engines see service.now_ns
+    uint64_t fed_ns;          // when the engine was fed that runs now
     uint64_t wall_until_ns;   // when service.wall_s has to be renewed
     uint64_t paused_until_ns; // when to accept again; 0: accepting
     uint64_t timeouts_ns[WAIT_COUNT];

@@ -19,6 +19,7 @@
 
 #include "limiter/rule_cache.h"
 #include "protocol/engine.h"
+#include "protocol/pace.h"
 
 struct world_wait {
     bool holds;
@@ -41,6 +42,8 @@ struct world {
     struct buffer output;
     struct world_wait wait;
     bool is_healthy;
+    uint64_t worked_ns; // how long a feed seems to have lasted; more by this after each look
+    uint64_t look_ns;
 };
 
 static inline struct world *world_of(struct service *service)
@@ -67,6 +70,12 @@ static inline bool world_wait(struct service *service, const struct weir_request
     return true;
 }
 
+static inline uint64_t world_worked_ns(struct service *service)
+{
+    struct world *world = world_of(service);
+    return world->worked_ns += world->look_ns;
+}
+
 /* A new connection, from world->peer, instead of the old. */
 static inline void world_connect(struct world *world)
 {
@@ -84,6 +93,7 @@ static inline bool world_open(struct world *world, const struct engine_ops *engi
     const struct weir_limiter_config config = {.memory_bytes = memory_bytes, .seed = {1, 2}};
     *world = (struct world){.engine = engine, .ops = *ops, .is_healthy = true};
     world->ops.wait = world_wait;
+    world->ops.worked_ns = world_worked_ns;
     if (weir_limiter_open(&world->limiter, &config, NULL) != WEIR_OK) {
         return false;
     }
@@ -117,8 +127,7 @@ static inline void world_close(struct world *world)
 }
 
 /* Sends bytes, as a server would: what is left over is kept, and fed again as long as the engine
- * stops only because there is plenty to send, or because a take has waited. Replies gather in
- * world->output. */
+ * only pauses, or because a take has waited. Replies gather in world->output. */
 static inline enum engine_state world_feed(struct world *world, const void *bytes, size_t length)
 {
     enum engine_state state;
@@ -128,10 +137,11 @@ static inline enum engine_state world_feed(struct world *world, const void *byte
         struct buffer replies;
         size_t used;
         buffer_init(&replies, (size_t)16 << 20);
+        world->worked_ns = 0;
         state = world->engine->feed(world->session, &world->service,
                                     (struct bytes){world->input.at, world->input.length}, &replies,
                                     &used);
-        is_more = state == ENGINE_OPEN && replies.length >= ENGINE_OUTPUT_BYTES_PLENTY;
+        is_more = state == ENGINE_PAUSED;
         buffer_consume(&world->input, used);
         if (state == ENGINE_WAITING && !world->wait.holds) {
             world->wait.is_waiting = false;

@@ -1,5 +1,6 @@
 """weir serve and clients that behave badly: the others are served, and memory stays bounded."""
 
+import contextlib
 import os
 import random
 import resource
@@ -10,7 +11,7 @@ import time
 
 import pytest
 from test_server import buffers_bytes, get, never_reading_client, ping
-from weirserver import DEADLINE_S, RespClient, WeirServer, wait_until
+from weirserver import DEADLINE_S, RespClient, WeirServer, encode_post, wait_until
 
 HTTP_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -216,6 +217,71 @@ def test_a_long_pipeline_does_not_hold_others_up():
             threads[0].join(DEADLINE_S)
             greedy.shutdown(socket.SHUT_WR)
             threads[1].join(DEADLINE_S)
+
+
+FULL = "window 400000/d"  # a refusal of all of it: some 50 us
+
+
+def fill_window(server):
+    with connect(server.resp_port) as client:
+        some = 20_000
+        pipeline = RespClient.encode("WEIR.TAKE", "k", FULL) * some
+        for _ in range(400_000 // some):
+            client.sendall(pipeline)
+            count = 0
+            while count < some:
+                count += client.recv(1 << 20).count(b"*")
+
+
+def expensive_pipeline(greedy):
+    """What to send, and what ends its answer."""
+    take = RespClient.encode("WEIR.TAKE", "k", FULL, "COST", 400_000)
+    return take * 500 + b"ECHO end\r\n", b"$3\r\nend\r\n"
+
+
+def expensive_transaction(greedy):
+    take = RespClient.encode("WEIR.TAKE", "k", FULL, "COST", 400_000)
+    greedy.sendall(b"MULTI\r\n" + take * 1000 + b"ECHO end\r\n")
+    received = b""
+    while received.count(b"+QUEUED") < 1001:
+        received += greedy.recv(1 << 16)
+    return b"EXEC\r\n", b"$3\r\nend\r\n"
+
+
+def expensive_requests(greedy):
+    take = encode_post("take", {"key": "k", "limit": FULL, "cost": 400_000})
+    return take * 300 + b"GET /end HTTP/1.1\r\nHost: localhost\r\n\r\n", b"/end"
+
+
+@pytest.mark.parametrize("expensive", [expensive_pipeline, expensive_transaction, expensive_requests])
+def test_expensive_requests_do_not_hold_others_up(expensive):
+    """Others are answered before one connection has all of its answers, though these came in one read."""
+    is_http = expensive is expensive_requests
+    with WeirServer("--threads", 1) as server:
+        fill_window(server)
+        with (
+            connect(server.http_port if is_http else server.resp_port) as greedy,
+            connect(server.resp_port) as resp,
+            connect(server.http_port) as http,
+        ):
+            for _ in range(20):  # a client that is not run for long may find that it is all over
+                work, end = expensive(greedy)
+                greedy.sendall(work)
+                http.sendall(HTTP_REQUEST)
+                resp.sendall(b"PING\r\n")
+                assert resp.recv(100) == b"+PONG\r\n"
+                assert http.recv(1000).startswith(b"HTTP/1.1 200 ")
+                received = b""
+                with contextlib.suppress(BlockingIOError):
+                    received = greedy.recv(1 << 22, socket.MSG_DONTWAIT)
+                was_first = end not in received
+                while end not in received:
+                    data = greedy.recv(1 << 22)
+                    assert data, "the connection ended"
+                    received += data
+                if was_first:
+                    return
+            pytest.fail("others had to wait for all of it, each time")
 
 
 # ---- slow and silent ones ----

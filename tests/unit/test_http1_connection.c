@@ -157,7 +157,7 @@ static void test_plenty_of_output_pauses(void **state)
     size_t used;
     assert_int_equal(HTTP1_ENGINE.feed(world.session, &world.service,
                                        (struct bytes){stream.at, stream.length}, &output, &used),
-                     ENGINE_OPEN);
+                     ENGINE_PAUSED);
     assert_in_range(output.length, ENGINE_OUTPUT_BYTES_PLENTY, 2 * ENGINE_OUTPUT_BYTES_PLENTY);
     assert_true(used < stream.length);
     assert_int_equal(used % (sizeof one - 1), 0);
@@ -165,6 +165,50 @@ static void test_plenty_of_output_pauses(void **state)
     world_feed(&world, stream.at, stream.length);
     assert_int_equal(world.input.length, 0);
     buffer_fini(&stream);
+}
+
+static void append_check(struct buffer *stream, const char *limit, unsigned i)
+{
+    buffer_printf(stream, "GET /v1/check?key=k%u&limit=%s HTTP/1.1\r\n" END, i % 10, limit);
+}
+
+/* Nor does a pipeline of what takes long hold up others, whatever it is. */
+static void test_long_work_pauses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *limit;
+        unsigned count;
+    } CASES[] = {{"300/s", 64}, {"window+40000/h", 7}, {"window+1000000/h", 1}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct buffer stream;
+        struct buffer output;
+        buffer_init(&stream, 1 << 20);
+        buffer_init(&output, 1 << 22);
+        for (unsigned n = 0; n < 200; n++) {
+            append_check(&stream, CASES[i].limit, n);
+        }
+        size_t used;
+        world_connect(&world);
+        world.look_ns = PACE_FEED_NS;
+        world.worked_ns = 0;
+        assert_int_equal(HTTP1_ENGINE.feed(world.session, &world.service,
+                                           (struct bytes){stream.at, stream.length}, &output,
+                                           &used),
+                         ENGINE_PAUSED);
+        assert_int_equal(used, stream.length / 200 * CASES[i].count);
+        world_connect(&world);
+        assert_int_equal(world_feed(&world, stream.at, stream.length), ENGINE_OPEN);
+        assert_int_equal(world.input.length, 0);
+        buffer_append(&world.output, "", 1);
+        unsigned count = 0;
+        for (const char *at = world.output.at; (at = strstr(at, "HTTP/1.1 200 OK")) != NULL; at++) {
+            count++;
+        }
+        assert_int_equal(count, 200);
+        buffer_fini(&output);
+        buffer_fini(&stream);
+    }
 }
 
 /* ---- Waiting in line ---- */
@@ -287,6 +331,7 @@ int main(void)
         TEST(test_pipelining),
         TEST(test_pipelined_large_questions),
         TEST(test_plenty_of_output_pauses),
+        TEST(test_long_work_pauses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

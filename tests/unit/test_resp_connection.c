@@ -84,12 +84,121 @@ static void test_pauses_when_its_output_is_plenty(void **state)
     enum engine_state result =
         RESP_ENGINE.feed(world.session, &world.service,
                          (struct bytes){world.input.at, world.input.length}, &world.output, &used);
-    assert_int_equal(result, ENGINE_OPEN);
+    assert_int_equal(result, ENGINE_PAUSED);
     assert_true(used < world.input.length);
     assert_true(world.output.length < 2 * ENGINE_OUTPUT_BYTES_PLENTY);
     buffer_consume(&world.input, used);
     const char *answer = ask("ECHO end\r\n");
     assert_string_equal(answer + strlen(answer) - 9, "$3\r\nend\r\n");
+}
+
+/* ---- Its share of a turn ---- */
+
+/* A pipeline of so many takes under this limit. */
+static struct buffer takes_of(const char *limit, unsigned count)
+{
+    struct buffer text;
+    buffer_init(&text, 1 << 20);
+    for (unsigned i = 0; i < count; i++) {
+        buffer_printf(&text, "*3\r\n$9\r\nWEIR.TAKE\r\n$1\r\nk\r\n$%zu\r\n%s\r\n", strlen(limit),
+                      limit);
+    }
+    return text;
+}
+
+/* Feeds them once, and returns how many were answered. */
+static unsigned feed_takes(const struct buffer *text, unsigned count, enum engine_state expected)
+{
+    size_t used;
+    world.output.length = 0;
+    world.worked_ns = 0;
+    assert_int_equal(RESP_ENGINE.feed(world.session, &world.service,
+                                      (struct bytes){text->at, text->length}, &world.output, &used),
+                     expected);
+    assert_int_equal(used % (text->length / count), 0);
+    return (unsigned)(used / (text->length / count));
+}
+
+static void test_pauses_when_it_has_worked_for_long(void **state)
+{
+    (void)state;
+    struct buffer text = takes_of("1000/s", 1000);
+    world.look_ns = PACE_FEED_NS / 4;
+    assert_int_equal(feed_takes(&text, 1000, ENGINE_PAUSED), 4 * 64);
+    world.look_ns = 0;
+    assert_int_equal(feed_takes(&text, 1000, ENGINE_OPEN), 1000);
+    buffer_fini(&text);
+}
+
+/* A take of a large window is a batch by itself; of small ones there are as many in a batch as of others. */
+static void test_looks_at_the_clock_after_what_may_be_long(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *limit;
+        unsigned count;
+    } CASES[] = {
+        {"window 4000/h", 64},         {"window 40000/h", 7},      {"window 1000000/h", 1},
+        {"window 1000000/h, 10/s", 1}, {"10/s, 20/min, 30/h", 22},
+    };
+    world.look_ns = PACE_FEED_NS;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct buffer text = takes_of(CASES[i].limit, 100);
+        world_connect(&world); // one that has not been slow before
+        assert_int_equal(feed_takes(&text, 100, ENGINE_PAUSED), CASES[i].count);
+        buffer_fini(&text);
+    }
+}
+
+/* Where takes turn out to be slow its batches get shorter, and longer again when they are not. */
+static void test_goes_in_smaller_steps_where_it_was_slow(void **state)
+{
+    (void)state;
+    struct buffer text = takes_of("1000/s", 1000);
+    world.look_ns = 8 * PACE_FEED_NS;
+    assert_int_equal(feed_takes(&text, 1000, ENGINE_PAUSED), 64);
+    world.look_ns = PACE_FEED_NS;
+    assert_int_equal(feed_takes(&text, 1000, ENGINE_PAUSED), 4); // 8 ms were 32 times too long
+    for (unsigned expected = 2; expected <= 64; expected *= 2) {
+        world.look_ns = 0;
+        (void)feed_takes(&text, 1000, ENGINE_OPEN);
+    }
+    world.look_ns = PACE_FEED_NS;
+    assert_int_equal(feed_takes(&text, 1000, ENGINE_PAUSED), 64);
+    buffer_fini(&text);
+}
+
+/* What it answers is the same wherever it pauses, to all kinds of commands. */
+static void test_answers_the_same_in_many_turns(void **state)
+{
+    (void)state;
+    struct buffer text;
+    buffer_init(&text, 1 << 20);
+    for (int i = 0; i < 100; i++) {
+        buffer_append(&text, MIXED, sizeof MIXED - 1);
+        buffer_printf(&text,
+                      "DEL b\nWEIR.TAKE a 1/s COST 2 WAIT 5\nMULTI\nWEIR.TAKE c 50/s\n"
+                      "PING %d\nWEIR.TAKEALL 2 d 9/s e 9/s\nEXEC\n",
+                      i);
+    }
+    char *whole = NULL;
+    size_t length = 0;
+    for (int round = 0; round < 3; round++) {
+        world.look_ns = (uint64_t)round * PACE_FEED_NS;
+        (void)ask(
+            "WEIR.RESET a 1/s\nDEL b\nWEIR.RESET c 50/s\nWEIR.RESET d 9/s\nWEIR.RESET e 9/s\n");
+        const char *answer = ask_bytes(text.at, text.length, ENGINE_OPEN);
+        if (whole == NULL) {
+            length = world.output.length;
+            whole = malloc(length);
+            assert_non_null(whole);
+            memcpy(whole, answer, length);
+        }
+        assert_int_equal(world.output.length, length);
+        assert_memory_equal(answer, whole, length);
+    }
+    free(whole);
+    buffer_fini(&text);
 }
 
 /* ---- Connections ---- */
@@ -291,6 +400,10 @@ int main(void)
         TEST(test_answers_in_order),
         TEST(test_answers_the_same_in_pieces),
         TEST(test_decides_more_than_a_batch),
+        TEST(test_pauses_when_it_has_worked_for_long),
+        TEST(test_looks_at_the_clock_after_what_may_be_long),
+        TEST(test_goes_in_smaller_steps_where_it_was_slow),
+        TEST(test_answers_the_same_in_many_turns),
         TEST(test_pauses_when_its_output_is_plenty),
         TEST(test_closes_after_protocol_errors),
         TEST(test_closes_on_browsers),

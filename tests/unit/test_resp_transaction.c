@@ -168,10 +168,10 @@ static void test_pauses_in_a_transaction(void **state)
     for (size_t before = 0; used == 0; before = world.output.length) {
         struct buffer replies;
         buffer_init(&replies, (size_t)16 << 20);
-        assert_int_equal(RESP_ENGINE.feed(world.session, &world.service,
-                                          (struct bytes){world.input.at, world.input.length},
-                                          &replies, &used),
-                         ENGINE_OPEN);
+        enum engine_state is =
+            RESP_ENGINE.feed(world.session, &world.service,
+                             (struct bytes){world.input.at, world.input.length}, &replies, &used);
+        assert_true(is == ENGINE_PAUSED || (is == ENGINE_OPEN && used > 0));
         assert_true(replies.length > 0 && replies.length < (size_t)2 << 20);
         buffer_append(&world.output, replies.at, replies.length);
         buffer_fini(&replies);
@@ -189,18 +189,52 @@ static void test_pauses_in_a_transaction(void **state)
     assert_int_equal(world.counters.requests[PROTOCOL_RESP], 1004);
 }
 
+/* And where it has worked for long. All of it is decided at the reading with which EXEC began; what stands behind it
+ * at the one of its own turn. */
+static void test_has_one_reading_of_the_clock(void **state)
+{
+    (void)state;
+    enum { COUNT = 500 };
+    (void)ask("MULTI\n");
+    for (unsigned i = 0; i < COUNT; i++) {
+        (void)ask("WEIR.TAKE k 1000/s\n");
+    }
+    struct bytes input = {"EXEC\nWEIR.TAKE k 1000/s\n", 24};
+    struct buffer replies;
+    buffer_init(&replies, (size_t)16 << 20);
+    size_t used = 0;
+    unsigned turns = 0;
+    world.look_ns = PACE_FEED_NS;
+    while (input.length > 0) {
+        world.worked_ns = 0;
+        (void)RESP_ENGINE.feed(world.session, &world.service, input, &replies, &used);
+        input = (struct bytes){input.at + used, input.length - used};
+        world.service.now_ns += 100000000; // a tenth of a second, in which 100 drain
+        turns++;
+    }
+    assert_true(turns > COUNT / 64);
+    buffer_append(&replies, "", 1);
+    assert_memory_equal(replies.at, "*500\r\n", 6);
+    const char *at = replies.at + 6;
+    for (unsigned i = 0; i < COUNT; i++) {
+        char expected[64];
+        (void)snprintf(expected, sizeof expected,
+                       "*6\r\n:0\r\n:1000\r\n:%u\r\n:-1\r\n:%u000000\r\n", 999 - i, i + 1);
+        assert_memory_equal(at, expected, strlen(expected));
+        at += strlen(expected) + 4;
+    }
+    assert_memory_equal(at, "*6\r\n:0\r\n:1000\r\n:999", 19); // all of it has drained
+    buffer_fini(&replies);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_runs_a_transaction),
-        TEST(test_runs_a_transaction_in_pieces),
-        TEST(test_refuses_a_spoilt_transaction),
-        TEST(test_does_not_spoil_by_nesting),
-        TEST(test_releases_a_transaction),
-        TEST(test_bounds_a_transaction),
-        TEST(test_moves_the_clock_in_a_transaction),
-        TEST(test_says_hello_in_a_transaction),
-        TEST(test_pauses_in_a_transaction),
+        TEST(test_runs_a_transaction),           TEST(test_runs_a_transaction_in_pieces),
+        TEST(test_has_one_reading_of_the_clock), TEST(test_refuses_a_spoilt_transaction),
+        TEST(test_does_not_spoil_by_nesting),    TEST(test_releases_a_transaction),
+        TEST(test_bounds_a_transaction),         TEST(test_moves_the_clock_in_a_transaction),
+        TEST(test_says_hello_in_a_transaction),  TEST(test_pauses_in_a_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

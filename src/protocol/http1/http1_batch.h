@@ -15,6 +15,7 @@
 #include "protocol/engine.h"
 #include "protocol/http1/http1_parse.h"
 #include "protocol/json/json_request.h"
+#include "protocol/pace.h"
 
 /* How a task is answered. */
 enum http1_answer {
@@ -106,7 +107,8 @@ struct http1_wait;
 /* What a connection remembers. */
 struct http1_session {
     struct http1_request request; // the one that is coming in
-    bool has_continued;           // it has been told "100 Continue"
+    struct pace pace;
+    bool has_continued; // it has been told "100 Continue"
     bool has_address;
     uint8_t address[16];     // the peer's
     struct http1_wait *wait; // the take that stands in line; NULL: none

@@ -59,10 +59,10 @@ static bool flush(struct http1_session *session, struct http1_batch *batch, stru
     return waits;
 }
 
-static bool is_full(const struct http1_batch *batch)
+static bool is_full(const struct http1_batch *batch, const struct pace *pace)
 {
     return batch->task_count == HTTP1_BATCH_COUNT_MAX
-           || batch->question_count >= HTTP1_BATCH_COUNT_MAX
+           || batch->question_count >= HTTP1_BATCH_COUNT_MAX || pace_is_due(pace)
            || HTTP1_ROOM_BYTES - batch->room_used < HTTP1_REQUEST_ROOM_BYTES;
 }
 
@@ -111,6 +111,20 @@ static void continue_once(struct http1_session *session, struct buffer *output)
     }
 }
 
+/* What the answer to this task takes. */
+static void add_work(struct pace *pace, const struct http1_batch *batch,
+                     const struct http1_task *task)
+{
+    if (task->answer != HTTP1_ANSWER_CHECK && task->answer != HTTP1_ANSWER_DECISION) {
+        pace->work += task->answer == HTTP1_ANSWER_METRICS ? PACE_LONG : PACE_OTHER;
+        return;
+    }
+    for (size_t i = 0; i < task->limit_count; i++) {
+        pace_add(pace, &batch->rules[task->question + i].limit);
+    }
+    pace->work += task->wait_ns > 0 ? PACE_WAIT : 0;
+}
+
 /* Reads requests into the batch until it is full or the input is at its end.
  * Returns false when no more can be read for now. */
 static bool gather(struct http1_session *session, struct service *service, struct bytes input,
@@ -118,10 +132,11 @@ static bool gather(struct http1_session *session, struct service *service, struc
 {
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
     while (*used < input.length && !*close) {
-        if (is_full(batch) || batch->last_waits) {
+        if (is_full(batch, &session->pace) || batch->last_waits) {
             return true;
         }
         size_t length;
+        const struct http1_task *task;
         struct bytes rest = {input.at + *used, input.length - *used};
         switch (http1_parse(&session->request, rest, &length)) {
         case HTTP1_MORE: return false;
@@ -131,7 +146,9 @@ static bool gather(struct http1_session *session, struct service *service, struc
             *close = true;
             break;
         case HTTP1_DONE:
-            *close = add_request(batch, service, session, rest.at)->close;
+            task = add_request(batch, service, session, rest.at);
+            add_work(&session->pace, batch, task);
+            *close = task->close;
             session->request = (struct http1_request){0};
             session->has_continued = false;
             *used += length;
@@ -141,22 +158,33 @@ static bool gather(struct http1_session *session, struct service *service, struc
     return false;
 }
 
+/* Whether what follows is for another turn. */
+static bool has_to_pause(struct http1_session *session, struct service *service,
+                         const struct buffer *output)
+{
+    return output->length >= ENGINE_OUTPUT_BYTES_PLENTY || pace_look(&session->pace, service);
+}
+
 static enum engine_state session_feed(void *memory, struct service *service, struct bytes input,
                                       struct buffer *output, size_t *used)
 {
     struct http1_session *session = memory;
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
     bool close = false;
-    bool more = true;
+    bool more;
     assert(batch->task_count == 0);
     assert(batch->question_count == 0);
     assert(batch->room_used == 0);
     *used = 0;
-    while (more && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
+    pace_begin(&session->pace);
+    do {
         more = gather(session, service, input, used, &close);
         if (flush(session, batch, service, output)) {
             return ENGINE_WAITING;
         }
+    } while (more && !has_to_pause(session, service, output));
+    if (more && !output->failed) {
+        return ENGINE_PAUSED;
     }
     if (close || output->failed) {
         return ENGINE_CLOSE;

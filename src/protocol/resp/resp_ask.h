@@ -46,6 +46,7 @@ static inline void resp_ask(struct resp_call *call, enum weir_operation operatio
         .shadow = batch->named[i] != NULL && batch->named[i]->is_shadow,
         .detail = operation == WEIR_TAKE ? NULL : &batch->details[i],
     };
+    pace_add(&call->session->pace, &resp_last_rule(batch)->limit);
 }
 
 #endif

@@ -297,6 +297,7 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, const s
     size_t place = call->batch->count;
     const struct weir_request *requests = &call->batch->requests[place];
     resp_flush(call->batch, call->service, call->output);
+    call->session->pace.work += PACE_WAIT;
     remember_names(call->session, &call->batch->named[place], run->count);
     call->session->wait_count = (uint8_t)run->count;
     call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
@@ -330,6 +331,9 @@ static void ask_run(struct resp_call *call, const struct run *run, const struct 
                                                             .count = (uint8_t)run->count,
                                                             .asks_shadow = terms->asks_shadow};
     batch->count += run->count;
+    for (size_t i = 0; i < run->count; i++) {
+        pace_add(&call->session->pace, &requests[i].rule->limit);
+    }
 }
 
 /* The same for one key and the last `count` rules, which are a list's. */

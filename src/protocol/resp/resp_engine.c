@@ -225,6 +225,7 @@ static bool check_command(struct resp_call *call, const struct resp_handler *han
     } else {
         return true;
     }
+    call->session->pace.work += PACE_OTHER;
     return false;
 }
 
@@ -232,10 +233,11 @@ static void call_handler(struct resp_call *call, const struct resp_handler *hand
 {
     if (!is_question(handler)) {
         resp_flush(call->batch, call->service, call->output);
+        call->session->pace.work += PACE_OTHER;
     }
     handler->handle(call);
     /* An inline command's arguments live in the memory that the next one overwrites. */
-    if (call->command->is_inline || call->batch->count >= RESP_BATCH_COUNT_MAX
+    if (call->command->is_inline || pace_is_due(&call->session->pace)
         || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX) {
         resp_flush(call->batch, call->service, call->output);
     }
@@ -299,6 +301,14 @@ static enum engine_state run(struct resp_call *call)
     return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
 }
 
+/* Whether the next command is for another turn. */
+static bool has_to_pause(struct resp_call *call)
+{
+    struct pace *pace = &call->session->pace;
+    return call->is_paused || call->output->length >= ENGINE_OUTPUT_BYTES_PLENTY || pace->is_late
+           || (pace_is_due(pace) && pace_look(pace, call->service));
+}
+
 static enum engine_state session_feed(void *memory, struct service *service, struct bytes input,
                                       struct buffer *output, size_t *used)
 {
@@ -313,8 +323,12 @@ static enum engine_state session_feed(void *memory, struct service *service, str
     enum engine_state state = ENGINE_OPEN;
     size_t at = 0;
     assert(batch->count == 0);
-    while (state == ENGINE_OPEN && !call.is_paused && input.length - at >= session->need
-           && at < input.length && output->length < ENGINE_OUTPUT_BYTES_PLENTY) {
+    pace_begin(&session->pace);
+    while (state == ENGINE_OPEN && input.length - at >= session->need && at < input.length) {
+        if (has_to_pause(&call)) {
+            state = ENGINE_PAUSED;
+            break;
+        }
         struct bytes rest = {input.at + at, input.length - at};
         bool is_stranger = service->config->password != NULL && !session->is_authenticated;
         enum resp_result result = resp_parse(rest, is_stranger, &batch->command, &progress);

@@ -9,6 +9,7 @@
 #include "limiter/names/asked.h"
 #include "protocol/counting.h"
 #include "protocol/engine.h"
+#include "protocol/pace.h"
 #include "protocol/resp/resp_parse.h"
 #include "protocol/resp/resp_write.h"
 
@@ -36,11 +37,15 @@ enum {
 _Static_assert(RESP_ANSWER_BYTES_MAX >= 3 * (96 + 4 * RESP_INTEGER_BYTES_MAX),
                "a take under several limits has room for its answer");
 
+_Static_assert((int)PACE_STEP_WORK <= (int)RESP_BATCH_COUNT_MAX,
+               "a step ends before a batch is full");
+
 struct resp_transaction;
 
 /* One connection. */
 struct resp_session {
     uint64_t id;
+    struct pace pace;
     size_t need;                          // input to wait for before parsing again; 0: any
     size_t searched;                      // resp_progress
     uint8_t version;                      // 2 or 3

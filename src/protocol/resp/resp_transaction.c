@@ -2,7 +2,8 @@
  *
  * MULTI, EXEC and DISCARD, in which many clients wrap a pipeline unless they are told not to. What
  * comes behind MULTI is kept as the bytes that it came in, answered +QUEUED, and run by EXEC, whose
- * answer is one array. Questions among it are decided in batches at one reading of the clock.
+ * answer is one array. Questions among it are decided in batches, all at one reading of the clock, also where EXEC
+ * has to pause.
  *
  *     MULTI    +OK       session->transaction is open
  *     PING     +QUEUED   kept
@@ -20,12 +21,13 @@ struct resp_transaction {
     struct buffer kept; // the commands, as they came
     size_t count;
     size_t done;     // bytes of `kept` that EXEC has run
+    uint64_t now_ns; // the reading of the clock for all of them
     bool is_spoilt;  // a command was refused: EXEC will be, too
     bool is_running; // EXEC has begun to answer
 };
 
-/* A transaction of questions never waits in the middle for its answers to be sent, so all of it has
- * one reading of the clock; unless hundreds of them are under many limits each. */
+/* A transaction of questions never waits in the middle for its answers to be sent; unless hundreds of them are
+ * under many limits each. */
 enum { PAUSE_BYTES = 1024 * 1024 };
 _Static_assert(ENGINE_OUTPUT_BYTES_PLENTY + RESP_TRANSACTION_COUNT_MAX * RESP_ANSWER_BYTES_MAX
                    < PAUSE_BYTES,
@@ -154,15 +156,19 @@ static void handle_discard(struct resp_call *call)
     }
 }
 
-/* Runs what was kept, from where it stopped. Commands with large answers make it stop: EXEC is then
- * not done with, and comes again when those have been sent. */
-static void run_kept(struct resp_call *call, struct resp_transaction *transaction)
+/* Whether the rest is for another turn: there is plenty to send, or it has taken long. */
+static bool has_to_pause(struct resp_call *call)
 {
-    if (!transaction->is_running) {
-        transaction->is_running = true;
-        resp_write_array(call->output, transaction->count);
-    }
-    while (transaction->done < transaction->kept.length && call->output->length < PAUSE_BYTES) {
+    struct pace *pace = &call->session->pace;
+    return call->output->length >= PAUSE_BYTES || pace->is_late
+           || (pace_is_due(pace) && pace_look(pace, call->service));
+}
+
+/* Runs what was kept, from where it stopped, one command at least. */
+static void run_some(struct resp_call *call, struct resp_transaction *transaction)
+{
+    bool goes_on = true;
+    while (goes_on && transaction->done < transaction->kept.length) {
         struct bytes rest = {transaction->kept.at + transaction->done,
                              transaction->kept.length - transaction->done};
         struct resp_progress progress = {.searched = 0};
@@ -171,8 +177,26 @@ static void run_kept(struct resp_call *call, struct resp_transaction *transactio
         (void)result;
         transaction->done += progress.used;
         resp_call_command(call);
+        goes_on = !has_to_pause(call);
     }
     resp_flush(call->batch, call->service, call->output); // its questions point into `kept`
+}
+
+/* The same, at the reading of the clock with which it began: a later one is for what comes behind. If it has to pause
+ * EXEC is not done with, and comes again. */
+static void run_kept(struct resp_call *call, struct resp_transaction *transaction)
+{
+    struct service *service = call->service;
+    uint64_t now_ns = service->now_ns;
+    if (!transaction->is_running) {
+        transaction->is_running = true;
+        transaction->now_ns = now_ns;
+        resp_write_array(call->output, transaction->count);
+    }
+    service->now_ns = transaction->now_ns;
+    run_some(call, transaction);
+    transaction->now_ns = service->now_ns; // WEIR.CLOCK may have moved it
+    service->now_ns = now_ns > service->now_ns ? now_ns : service->now_ns;
     call->is_paused = transaction->done < transaction->kept.length;
     if (!call->is_paused) {
         resp_transaction_release(call->session);

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import servers
+import stalls
 import streams
 import waits
 from machine import (PEERS, PROGRAMS, ROOT, WEIR, Missing, Program, describe, progress, tool)
@@ -594,10 +595,12 @@ def run_rows(report, rows):
         row_one_shot(report)
     if 33 in rows:
         row_idle(report)
+    if 39 in rows:
+        stalls.rows(report)
 
 
 ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
-            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38]
+            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38, 39]
 
 
 def main():

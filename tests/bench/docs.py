@@ -33,6 +33,7 @@ SECTIONS = [
     ("Precision", (19,)),
     ("In a file that processes share", (34, 35)),
     ("Waiting", (26, 27, 28, 29, 30)),
+    ("Fairness", (39,)),
     ("The command, and an idle server", (32, 33)),
 ]
 

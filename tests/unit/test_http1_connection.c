@@ -56,6 +56,90 @@ static void test_continue_is_said_once_and_in_order(void **state)
                   413);
 }
 
+/* ---- A password ---- */
+
+#define PASSWORD "Authorization: Bearer open sesame\r\n"
+#define LOCKED   "POST /v1/take HTTP/1.1\r\n" HOST
+
+static void lock_world(void)
+{
+    world.config.password = "open sesame";
+    world.config.password_len = 11;
+}
+
+/* However much of a body is there, and whatever says how long it is, the head decides. */
+static void test_nobody_reads_a_body_without_the_password(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        LOCKED "Content-Length: 26\r\n\r\n",
+        LOCKED "Content-Length: 26\r\n\r\n{\"key\"",
+        LOCKED "Content-Length: 26\r\n\r\n" QUESTION,
+        LOCKED "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"k",
+        LOCKED "Authorization: Bearer open\r\nContent-Length: 65536\r\n\r\n{",
+        LOCKED "Expect: 100-continue\r\nContent-Length: 26\r\n\r\n",
+        "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: 26\r\n\r\n",
+        "GET / HTTP/1.1\r\n" END,
+    };
+    lock_world();
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        const char *reply = request(heads[i]);
+        assert_problem(reply, 401, "wants its password");
+        assert_has(reply, "\r\nConnection: close\r\n");
+        assert_int_equal(state_after, ENGINE_CLOSE);
+        assert_int_equal(world.input.length, 0);
+    }
+    assert_int_equal(world.counters.auth_failures[PROTOCOL_HTTP], sizeof heads / sizeof heads[0]);
+    assert_int_equal(world.counters.requests[PROTOCOL_HTTP], sizeof heads / sizeof heads[0]);
+}
+
+static void test_with_the_password_a_body_may_come_late(void **state)
+{
+    (void)state;
+    lock_world();
+    const char *reply =
+        request(LOCKED PASSWORD "Expect: 100-continue\r\nContent-Length: 26\r\n\r\n");
+    assert_has(reply, "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_int_equal(world_feed(&world, QUESTION, 13), ENGINE_OPEN);
+    world.output.length = 0;
+    assert_int_equal(world_feed(&world, &QUESTION[13], 13), ENGINE_OPEN);
+    buffer_append(&world.output, "", 1);
+    assert_has(world.output.at, "HTTP/1.1 200 OK\r\n");
+    world.output.length = 0; // the next one has to bring it again
+    assert_int_equal(world_feed(&world, LOCKED "Content-Length: 26\r\n\r\n",
+                                strlen(LOCKED "Content-Length: 26\r\n\r\n")),
+                     ENGINE_CLOSE);
+    buffer_append(&world.output, "", 1);
+    assert_status(world.output.at, 401);
+}
+
+/* What came before it on the same connection is answered first. */
+static void test_a_request_without_the_password_ends_a_pipeline(void **state)
+{
+    (void)state;
+    lock_world();
+    const char *reply = request("GET /v1/check?key=a&limit=10/s HTTP/1.1\r\n" PASSWORD END LOCKED
+                                "Content-Length: 26\r\n\r\n");
+    assert_status(reply, 200);
+    assert_status(strstr(reply, "\r\n\r\n") + 4, 401);
+}
+
+static void test_health_without_the_password_is_told_once(void **state)
+{
+    (void)state;
+    lock_world();
+    const char *reply = request("GET /healthz HTTP/1.1\r\n" END "GET /healthz HTTP/1.1\r\n" END);
+    assert_status(reply, 200);
+    assert_has(reply, "\r\nConnection: close\r\n");
+    assert_int_equal(state_after, ENGINE_CLOSE);
+    assert_lacks(body_of(reply), "HTTP/1.1");
+    assert_lacks(request("GET /healthz HTTP/1.1\r\n" PASSWORD END "GET /healthz HTTP/1.1\r\n" END),
+                 "Connection");
+    assert_int_equal(state_after, ENGINE_OPEN);
+}
+
+/* ---- Chunks ---- */
+
 static void test_chunked_questions(void **state)
 {
     (void)state;
@@ -327,6 +411,10 @@ int main(void)
         TEST(test_a_bad_request_ends_the_connection),
         TEST(test_connections_stay_or_close),
         TEST(test_continue_is_said_once_and_in_order),
+        TEST(test_nobody_reads_a_body_without_the_password),
+        TEST(test_with_the_password_a_body_may_come_late),
+        TEST(test_a_request_without_the_password_ends_a_pipeline),
+        TEST(test_health_without_the_password_is_told_once),
         TEST(test_chunked_questions),
         TEST(test_pipelining),
         TEST(test_pipelined_large_questions),

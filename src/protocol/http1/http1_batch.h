@@ -109,16 +109,18 @@ struct http1_session {
     struct http1_request request; // the one that is coming in
     struct pace pace;
     bool has_continued; // it has been told "100 Continue"
+    bool has_entered;   // its head was let in before its body was there
+    bool is_known;      // a request of this connection has brought the password
     bool has_address;
     uint8_t address[16];     // the peer's
     struct http1_wait *wait; // the take that stands in line; NULL: none
 };
 
-/* A complete request, for those who make a task of it. */
+/* A request whose head is complete, for those who make a task of it. */
 struct http1_incoming {
     const struct http1_request *request;
     const char *base; // its first byte
-    const struct http1_session *session;
+    struct http1_session *session;
 };
 
 /* Turns the task into an answer of `status` whose detail reads so. Returns false. */
@@ -128,6 +130,11 @@ __attribute__((format(printf, 3, 4))) bool http1_task_fail(struct http1_task *ta
 /* http1_route.c: reads what the request asks for. Whatever it is, the task can then be answered. */
 void http1_route(struct http1_batch *batch, struct service *service, struct http1_task *task,
                  const struct http1_incoming *incoming);
+
+/* http1_route.c: asks of a head, whose body is not there yet, whether it brings the password that is wanted. False:
+ * the task has its answer, and the connection ends behind it. */
+bool http1_route_head(struct service *service, struct http1_task *task,
+                      const struct http1_incoming *incoming);
 
 /* http1_check.c: reads the key, the limit and the cost of GET /v1/check. False after a failure. */
 bool http1_check_read(struct http1_batch *batch, const struct service *service,

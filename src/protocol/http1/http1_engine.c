@@ -80,17 +80,41 @@ static struct http1_task *add_task(struct http1_batch *batch)
     return task;
 }
 
-static struct http1_task *add_request(struct http1_batch *batch, struct service *service,
-                                      const struct http1_session *session, const char *base)
+/* A task for the request whose head has been read. */
+static struct http1_task *begin_request(struct http1_batch *batch,
+                                        const struct http1_request *request)
 {
     struct http1_task *task = add_task(batch);
-    const struct http1_request *request = &session->request;
     task->is_head = request->method == HTTP1_HEAD;
     task->close = request->close;
     task->keep_alive = request->keep_alive;
-    http1_route(batch, service, task,
-                &(struct http1_incoming){.request = request, .base = base, .session = session});
     return task;
+}
+
+static struct http1_task *add_request(struct http1_batch *batch, struct service *service,
+                                      struct http1_session *session, const char *base)
+{
+    struct http1_task *task = begin_request(batch, &session->request);
+    http1_route(
+        batch, service, task,
+        &(struct http1_incoming){.request = &session->request, .base = base, .session = session});
+    return task;
+}
+
+/* The request is incomplete. Once its head is there it has to be let in, before the server keeps a byte of
+ * its body: true if it was not, and its answer is in the batch. */
+static bool is_turned_away(struct http1_batch *batch, struct service *service,
+                           struct http1_session *session, const char *base)
+{
+    if (session->request.phase <= HTTP1_IN_FIELDS || session->has_entered) {
+        return false;
+    }
+    struct http1_task *task = begin_request(batch, &session->request);
+    session->has_entered = http1_route_head(
+        service, task,
+        &(struct http1_incoming){.request = &session->request, .base = base, .session = session});
+    batch->task_count -= session->has_entered; // it becomes a task when it is complete
+    return !session->has_entered;
 }
 
 static void add_bad_request(struct http1_batch *batch, const struct http1_request *request)
@@ -139,7 +163,13 @@ static bool gather(struct http1_session *session, struct service *service, struc
         const struct http1_task *task;
         struct bytes rest = {input.at + *used, input.length - *used};
         switch (http1_parse(&session->request, rest, &length)) {
-        case HTTP1_MORE: return false;
+        case HTTP1_MORE:
+            if (!is_turned_away(batch, service, session, rest.at)) {
+                return false;
+            }
+            *used = input.length; // the beginning of a body
+            *close = true;
+            break;
         case HTTP1_BAD:
             add_bad_request(batch, &session->request);
             *used = input.length; // whatever follows has no beginning
@@ -151,6 +181,7 @@ static bool gather(struct http1_session *session, struct service *service, struc
             *close = task->close;
             session->request = (struct http1_request){0};
             session->has_continued = false;
+            session->has_entered = false;
             *used += length;
             break;
         }

@@ -94,6 +94,12 @@ static struct bytes strip_authority(struct bytes target, struct bytes *authority
     return target;
 }
 
+/* Where a request goes. */
+struct target {
+    struct bytes authority, path, query;
+    const struct endpoint *endpoint; // NULL: there is nothing
+};
+
 /* ---- Who may ask ---- */
 
 /* Authorization: Bearer PASSWORD. RFC 6750, section 2.1. */
@@ -177,18 +183,24 @@ static bool is_method_allowed(enum methods methods, enum http1_method method)
     return method != HTTP1_TRACE;
 }
 
-/* The password opens everything but /healthz, which says no more than "ok". Without a password
- * everything is open, but not to the pages that a browser has from elsewhere. */
+/* The password opens everything but /healthz, which says no more than "ok". A 401 ends the connection, because
+ * the body of its request may follow and nobody reads that; and a connection that never brought the
+ * password is answered once, so that it cannot stay. Without a password everything is open, but not to the pages
+ * that a browser has from elsewhere. */
 static bool enter(struct service *service, struct http1_task *task,
-                  const struct http1_incoming *incoming, struct bytes authority,
-                  const struct endpoint *endpoint)
+                  const struct http1_incoming *incoming, const struct target *target)
 {
     if (service->config->password == NULL) {
-        bool is_check = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_CHECK;
-        return http1_browser_admit(service->config, task, incoming, authority, is_check);
+        bool is_check = target->endpoint != NULL && target->endpoint->answer == HTTP1_ANSWER_CHECK;
+        return http1_browser_admit(service->config, task, incoming, target->authority, is_check);
     }
-    bool is_open = endpoint != NULL && endpoint->answer == HTTP1_ANSWER_HEALTH;
-    if (is_open || has_password(service->config, incoming)) {
+    if (has_password(service->config, incoming)) {
+        incoming->session->is_known = true;
+        return true;
+    }
+    bool is_open = target->endpoint != NULL && target->endpoint->answer == HTTP1_ANSWER_HEALTH;
+    task->close = task->close || !is_open || !incoming->session->is_known;
+    if (is_open) {
         return true;
     }
     counter_add(&service->counters->auth_failures[PROTOCOL_HTTP], 1);
@@ -235,18 +247,34 @@ static bool choose(struct http1_task *task, enum http1_method method, struct byt
     return choose_method(task, method, endpoint);
 }
 
+static struct target read_target(const struct http1_incoming *incoming)
+{
+    const struct http1_request *request = incoming->request;
+    struct target target = {.authority =
+                                http1_slice_bytes(incoming->base, request->field[HTTP1_HOST])};
+    struct bytes whole = http1_slice_bytes(incoming->base, request->target);
+    query_split(strip_authority(whole, &target.authority), &target.path, &target.query);
+    target.endpoint = find_endpoint(target.path);
+    return target;
+}
+
+bool http1_route_head(struct service *service, struct http1_task *task,
+                      const struct http1_incoming *incoming)
+{
+    if (service->config->password == NULL) {
+        return true;
+    }
+    struct target target = read_target(incoming);
+    return enter(service, task, incoming, &target);
+}
+
 void http1_route(struct http1_batch *batch, struct service *service, struct http1_task *task,
                  const struct http1_incoming *incoming)
 {
-    struct bytes path;
-    struct bytes query;
-    struct bytes target = http1_slice_bytes(incoming->base, incoming->request->target);
-    struct bytes authority =
-        http1_slice_bytes(incoming->base, incoming->request->field[HTTP1_HOST]);
-    query_split(strip_authority(target, &authority), &path, &query);
-    const struct endpoint *endpoint = find_endpoint(path);
-    if (!enter(service, task, incoming, authority, endpoint)
-        || !choose(task, incoming->request->method, path, endpoint)) {
+    struct target target = read_target(incoming);
+    const struct endpoint *endpoint = target.endpoint;
+    if (!enter(service, task, incoming, &target)
+        || !choose(task, incoming->request->method, target.path, endpoint)) {
         return;
     }
     task->answer = endpoint->answer;
@@ -255,7 +283,7 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
         struct json_pair pair;
         struct variables variables;
         variables.count = 0; // the entries need no more
-        if (http1_check_read(batch, service, task, incoming, query, &pair, &variables)) {
+        if (http1_check_read(batch, service, task, incoming, target.query, &pair, &variables)) {
             http1_ask(batch, service, task, &pair, 1, &variables);
         }
     } else if (endpoint->answer == HTTP1_ANSWER_DECISION) {

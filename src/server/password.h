@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PASSWORD_BYTES_MAX = 1024 };
+enum { PASSWORD_BYTES_MAX = 1024 }; // RESP takes as much from a stranger
 
 struct password {
     char *text; // NULL: none is wanted

@@ -289,8 +289,39 @@ static void test_bounds_strangers(void **state)
     world.config.password_len = 6;
     assert_last_answer("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n");
     world_connect(&world);
-    assert_last_answer("*2\r\n$4\r\nAUTH\r\n$16385\r\n",
+    assert_last_answer("*2\r\n$4\r\nAUTH\r\n$1025\r\n",
                        "-ERR Protocol error: unauthenticated bulk length\r\n");
+}
+
+/* Commands that are refused count until the password comes. */
+static void test_bounds_what_strangers_say_in_all(void **state)
+{
+    (void)state;
+    world.config.password = "secret";
+    world.config.password_len = 6;
+    for (size_t i = 0; i < 4096 / 8; i++) {
+        assert_answer("PING 12\n", "-NOAUTH Authentication required.\r\n");
+    }
+    assert_last_answer("\n", "-ERR Protocol error: more than 4096 bytes before the password\r\n");
+    world_connect(&world);
+    for (size_t i = 0; i < 1000; i++) { // RESET makes a stranger of it again, and again
+        assert_answer("RESET\nAUTH secret\n", "+RESET\r\n+OK\r\n");
+    }
+}
+
+/* In one packet with AUTH: what is behind it has the ordinary bounds. */
+static void test_bounds_nobody_behind_the_password(void **state)
+{
+    (void)state;
+    static char text[100000];
+    world.config.password = "secret";
+    world.config.password_len = 6;
+    int length =
+        snprintf(text, sizeof text, "AUTH secret\r\n*2\r\n$4\r\nECHO\r\n$60000\r\n%060000d\r\n", 0);
+    assert_in_range(length, 60000, sizeof text - 1);
+    static char expected[100000];
+    (void)snprintf(expected, sizeof expected, "+OK\r\n$60000\r\n%060000d\r\n", 0);
+    assert_answer(text, expected);
 }
 
 static void test_knows_the_test_clock(void **state)
@@ -411,6 +442,8 @@ int main(void)
         TEST(test_says_hello),
         TEST(test_wants_the_password),
         TEST(test_bounds_strangers),
+        TEST(test_bounds_what_strangers_say_in_all),
+        TEST(test_bounds_nobody_behind_the_password),
         TEST(test_knows_the_test_clock),
         TEST(test_helps_with_subcommands),
         TEST(test_answers_info),

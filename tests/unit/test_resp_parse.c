@@ -293,8 +293,18 @@ static void test_bounds_strangers(void **state)
     assert_int_equal(run(text, true)->whole.result, RESP_DONE);
     free_bytes(text);
     assert_bad_bytes(literal("*11\r\n"), true, "Protocol error: unauthenticated multibulk length");
-    assert_bad_bytes(literal("*1\r\n$16385\r\n"), true,
+    assert_bad_bytes(literal("*1\r\n$1025\r\n"), true,
                      "Protocol error: unauthenticated bulk length");
+    text = build(5, RESP_STRANGER_BULK_BYTES_MAX);
+    assert_bad_bytes(text, true, "Protocol error: more than 4096 bytes before the password");
+    assert_int_equal(run(text, false)->whole.result, RESP_DONE);
+    free_bytes(text);
+    char line[RESP_STRANGER_BYTES_MAX];
+    memset(line, 'a', sizeof line);
+    assert_bad_bytes((struct bytes){line, sizeof line}, true,
+                     "Protocol error: more than 4096 bytes before the password");
+    line[sizeof line - 1] = '\n';
+    assert_int_equal(run((struct bytes){line, sizeof line}, true)->whole.result, RESP_DONE);
 }
 
 /* ---- Lines ---- */

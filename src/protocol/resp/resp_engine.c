@@ -13,6 +13,7 @@
 _Static_assert((int)RESP_COMMAND_BYTES_MAX < ENGINE_INPUT_BYTES_MAX,
                "a command fits the server's buffer");
 _Static_assert((int)RESP_INLINE_BYTES_MAX < (int)ENGINE_INPUT_BYTES_MAX, "and so does a line");
+_Static_assert(RESP_STRANGER_BYTES_MAX * 2 <= UINT16_MAX, "session->stranger_bytes holds it");
 _Static_assert(RESP_BULK_BYTES_MAX >= WEIR_KEY_BYTES_MAX, "every key can be said");
 
 static const struct resp_handler QUESTION_HANDLERS[] = {
@@ -215,12 +216,11 @@ static bool is_http(struct bytes name)
 /* False, and an error is written, where a command is refused before anybody looks at what it asks. */
 static bool check_command(struct resp_call *call, const struct resp_handler *handler)
 {
-    bool is_stranger = call->service->config->password != NULL && !call->session->is_authenticated;
     if (handler == NULL) {
         fail_unknown(call);
     } else if (!fits_arity(handler, call->command->arg_count)) {
         resp_fail_arity(call, handler->name);
-    } else if (is_stranger && !handler->is_for_strangers) {
+    } else if (resp_is_stranger(call->session, call->service) && !handler->is_for_strangers) {
         resp_fail(call, "NOAUTH Authentication required.");
     } else {
         return true;
@@ -301,6 +301,26 @@ static enum engine_state run(struct resp_call *call)
     return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
 }
 
+/* The same. What a client sends before the password is bounded in all: it cannot keep the server busy with
+ * commands that are refused. */
+static enum engine_state run_bounded(struct resp_call *call)
+{
+    struct resp_session *session = call->session;
+    enum engine_state state = run(call);
+    if (!resp_is_stranger(session, call->service)) {
+        session->stranger_bytes = 0;
+        return state;
+    }
+    size_t bytes = session->stranger_bytes + call->raw.length;
+    session->stranger_bytes = (uint16_t)bytes;
+    if (state == ENGINE_OPEN && bytes > RESP_STRANGER_BYTES_MAX) {
+        resp_fail(call, "ERR Protocol error: more than %d bytes before the password",
+                  RESP_STRANGER_BYTES_MAX);
+        return ENGINE_CLOSE;
+    }
+    return state;
+}
+
 /* Whether the next command is for another turn. */
 static bool has_to_pause(struct resp_call *call)
 {
@@ -330,8 +350,8 @@ static enum engine_state session_feed(void *memory, struct service *service, str
             break;
         }
         struct bytes rest = {input.at + at, input.length - at};
-        bool is_stranger = service->config->password != NULL && !session->is_authenticated;
-        enum resp_result result = resp_parse(rest, is_stranger, &batch->command, &progress);
+        enum resp_result result =
+            resp_parse(rest, resp_is_stranger(session, service), &batch->command, &progress);
         session->need = 0;
         if (result == RESP_MORE) {
             session->need = progress.need;
@@ -341,7 +361,7 @@ static enum engine_state session_feed(void *memory, struct service *service, str
             at = input.length;
         } else {
             call.raw = (struct bytes){rest.at, progress.used};
-            state = run(&call);
+            state = run_bounded(&call);
             at += call.is_paused ? 0 : progress.used;
         }
     }

@@ -15,10 +15,12 @@ static const char ERROR_BULK_LINE[] = "Protocol error: too big bulk count string
 static const char ERROR_STRANGER_BULK[] = "Protocol error: unauthenticated bulk length";
 static const char ERROR_BULK_END[] = "Protocol error: expected CRLF after the bulk string";
 static const char ERROR_COMMAND[] = "Protocol error: the command is longer than 196608 bytes";
+static const char ERROR_STRANGER[] = "Protocol error: more than 4096 bytes before the password";
 static const char ERROR_INLINE[] = "Protocol error: too big inline request";
 static const char ERROR_QUOTES[] = "Protocol error: unbalanced quotes in request";
 
-_Static_assert(RESP_COMMAND_BYTES_MAX == 196608, "as the error says");
+_Static_assert(RESP_COMMAND_BYTES_MAX == 196608 && RESP_STRANGER_BYTES_MAX == 4096,
+               "as the errors say");
 
 /* What is left of the input. */
 struct cursor {
@@ -168,9 +170,12 @@ static enum resp_result parse_array(struct bytes input, bool is_stranger,
     }
     progress->used = (size_t)(cursor.at - input.at);
     progress->need += input.length;
-    bool is_long = result == RESP_MORE ? progress->need > RESP_COMMAND_BYTES_MAX
-                                       : progress->used > RESP_COMMAND_BYTES_MAX;
-    return is_long && result != RESP_BAD ? bad(progress, ERROR_COMMAND) : result;
+    size_t bytes_max = is_stranger ? RESP_STRANGER_BYTES_MAX : RESP_COMMAND_BYTES_MAX;
+    bool is_long = (result == RESP_MORE ? progress->need : progress->used) > bytes_max;
+    if (!is_long || result == RESP_BAD) {
+        return result;
+    }
+    return bad(progress, is_stranger ? ERROR_STRANGER : ERROR_COMMAND);
 }
 
 /* What a backslash and this byte mean between double quotes. */
@@ -259,13 +264,15 @@ static enum resp_result parse_line(struct cursor line, bool is_stranger,
 static enum resp_result parse_inline(struct bytes input, bool is_stranger,
                                      struct resp_command *command, struct resp_progress *progress)
 {
-    size_t max = input.length < RESP_INLINE_BYTES_MAX ? input.length : RESP_INLINE_BYTES_MAX;
+    size_t line_max = is_stranger ? RESP_STRANGER_BYTES_MAX : RESP_INLINE_BYTES_MAX;
+    size_t max = input.length < line_max ? input.length : line_max;
     size_t searched = progress->searched < max ? progress->searched : max;
     const char *end = memchr(input.at + searched, '\n', max - searched);
     progress->searched = max;
     if (end == NULL) {
         progress->need = input.length + 1;
-        return max == RESP_INLINE_BYTES_MAX ? bad(progress, ERROR_INLINE) : RESP_MORE;
+        return max == line_max ? bad(progress, is_stranger ? ERROR_STRANGER : ERROR_INLINE)
+                               : RESP_MORE;
     }
     struct cursor line = {input.at, end};
     if (line.end > line.at && line.end[-1] == '\r') {

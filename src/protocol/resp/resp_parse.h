@@ -23,9 +23,11 @@ enum {
     RESP_INLINE_BYTES_MAX = 64 * 1024,   // one line, its end included
     RESP_NUMBER_BYTES_MAX = 32,          // "*3\r\n": a line that holds one number
 
-    /* From whom has not said the password yet (as Redis 7: networking.c). */
+    /* Of a client that has not said the password yet: AUTH and HELLO need no more. Redis 7 (networking.c) has
+     * the same number of arguments, of 16 KiB each. */
     RESP_STRANGER_ARG_COUNT_MAX = 10,
-    RESP_STRANGER_BULK_BYTES_MAX = 16 * 1024,
+    RESP_STRANGER_BULK_BYTES_MAX = 1024, // every password fits
+    RESP_STRANGER_BYTES_MAX = 4 * 1024,  // a whole command, and all commands together
 };
 
 /* One command. The slices point into the input, or into `unquoted` where an inline argument was
@@ -55,7 +57,7 @@ struct resp_progress {
 
 /* Parses one command from the front of `input`. Pure: no I/O, no allocation; remembers nothing but
  * *progress.
- *   is_stranger  the tighter limits of who has not said the password */
+ *   is_stranger  the tighter limits of a client that has not said the password */
 enum resp_result resp_parse(struct bytes input, bool is_stranger, struct resp_command *command,
                             struct resp_progress *progress);
 

@@ -46,13 +46,14 @@ struct resp_transaction;
 struct resp_session {
     uint64_t id;
     struct pace pace;
-    size_t need;                          // input to wait for before parsing again; 0: any
-    size_t searched;                      // resp_progress
-    uint8_t version;                      // 2 or 3
-    uint8_t wait_count;                   // limits of the take that stands in line
-    bool wait_is_together;                // and whether its answer lists them,
-    bool wait_asks_shadow;                // and says what shadows would have answered
-    bool is_authenticated;                // has said the password, if one is wanted
+    size_t need;             // input to wait for before parsing again; 0: any
+    size_t searched;         // resp_progress
+    uint8_t version;         // 2 or 3
+    uint8_t wait_count;      // limits of the take that stands in line
+    bool wait_is_together;   // and whether its answer lists them,
+    bool wait_asks_shadow;   // and says what shadows would have answered
+    bool is_authenticated;   // has said the password, if one is wanted
+    uint16_t stranger_bytes; // of its commands since the last one that it was let in by
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *
         *waits_for; // while a take stands in line: of each limit; NULL: no names
@@ -62,6 +63,13 @@ struct resp_session {
     char peer_name[64];
     char local_name[64];
 };
+
+/* True until the client has said the password, and again after RESET. Never where none is wanted. */
+static inline bool resp_is_stranger(const struct resp_session *session,
+                                    const struct service *service)
+{
+    return service->config->password != NULL && !session->is_authenticated;
+}
 
 /* How the answer to a question is written. */
 enum resp_answer {

@@ -99,22 +99,31 @@ static const char *reason_label(enum close_reason reason)
     return labels[reason];
 }
 
-/* Clients that are cut off are worth a line, those that leave are not. */
+static void print_client(const struct connection *connection, char name[ADDRESS_TEXT_BYTES_MAX])
+{
+    struct socket_address from = {.length = sizeof from.storage};
+    if (getpeername(connection->fd, &from.any, &from.length) == 0) {
+        address_print(&from, name, ADDRESS_TEXT_BYTES_MAX);
+    } else {
+        (void)snprintf(name, ADDRESS_TEXT_BYTES_MAX, "unknown");
+    }
+}
+
+/* Clients that are cut off are worth a line, those that leave are not. Of wrong passwords there is a line
+ * already. */
 static void log_close(struct worker *worker, const struct connection *connection,
                       enum close_reason reason)
 {
     struct server *server = worker->server;
     uint64_t skipped = 0;
     bool is_cut = reason != CLOSE_CLIENT && reason != CLOSE_PROTOCOL && reason != CLOSE_ERROR
-                  && reason != CLOSE_IDLE_TIMEOUT && reason != CLOSE_DRAIN;
+                  && reason != CLOSE_AUTH_FAILURES && reason != CLOSE_IDLE_TIMEOUT
+                  && reason != CLOSE_DRAIN;
     if (!is_cut || !log_gate_pass(&server->cut_gate, worker->now_ns, &skipped)) {
         return;
     }
-    struct socket_address from = {.length = sizeof from.storage};
-    char name[ADDRESS_TEXT_BYTES_MAX] = "unknown";
-    if (getpeername(connection->fd, &from.any, &from.length) == 0) {
-        address_print(&from, name, sizeof name);
-    }
+    char name[ADDRESS_TEXT_BYTES_MAX];
+    print_client(connection, name);
     LOG(&server->log, LOG_WARN, "cut_off", log_text("reason", reason_label(reason)),
         log_text("protocol", connection->engine->name), log_text("client", name),
         log_number("skipped", skipped));
@@ -236,7 +245,7 @@ static void conclude(struct worker *worker, struct connection *connection, enum 
     connection->has_waited = false;
     if (state == ENGINE_CLOSE) {
         connection->is_ending = true;
-        connection->reason = CLOSE_PROTOCOL;
+        connection->reason = connection->is_refused ? CLOSE_AUTH_FAILURES : CLOSE_PROTOCOL;
         rest.length = 0;
     }
     if (worker->output.failed) {
@@ -263,6 +272,21 @@ static void renew_test_clock(struct worker *worker)
     }
 }
 
+/* Wrong passwords are worth a line: somebody guesses, or a client is not set up well. */
+static void log_auth_failures(struct worker *worker, const struct connection *connection,
+                              uint64_t count)
+{
+    uint64_t skipped = 0;
+    if (!log_gate_pass(&worker->server->auth_gate, worker->now_ns, &skipped)) {
+        return;
+    }
+    char name[ADDRESS_TEXT_BYTES_MAX];
+    print_client(connection, name);
+    LOG(&worker->server->log, LOG_WARN, "auth_failed",
+        log_text("protocol", connection->engine->name), log_text("client", name),
+        log_number("count", count), log_number("skipped", skipped));
+}
+
 /* Feeds the engine, and sends what it answers. */
 static void answer(struct worker *worker, struct connection *connection, struct bytes input,
                    bool is_more)
@@ -272,9 +296,15 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     size_t used = 0;
     worker->running = connection;
     worker->fed_ns = worker->now_ns;
+    const uint64_t *failures = &worker->counters.auth_failures[connection->engine->protocol];
+    uint64_t failures_before = *failures;
     enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
                                                        &worker->output, &used);
     assert(used <= input.length);
+    connection->is_refused = *failures != failures_before;
+    if (connection->is_refused) {
+        log_auth_failures(worker, connection, *failures - failures_before);
+    }
     assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
     stream_count_held(worker, connection, false);
     struct bytes rest = {input.at + used, input.length - used};

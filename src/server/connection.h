@@ -39,6 +39,7 @@ struct connection {
     bool is_unread;   // `input` may hold complete requests: feed before reading
     bool is_hangup;   // the other end will send no more: there is no second edge for that
     bool is_again;    // on the again-list
+    bool is_refused;  // a password was wrong, or missing, in this turn
     bool has_waited;  // what is in `input` came while it stood in line
     bool has_address; // counted in server->addresses
     uint8_t address[16];

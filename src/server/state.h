@@ -65,7 +65,7 @@ struct server {
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
 
     /* One gate per thing that clients can make us log. */
-    struct log_gate full_gate, cut_gate, accept_gate;
+    struct log_gate full_gate, cut_gate, accept_gate, auth_gate;
 };
 
 static inline bool server_is_draining(const struct server *server)

@@ -32,6 +32,7 @@ enum {
 #define CLOSE_REASON_MAP(X)                                                                        \
     X(CLOSE_CLIENT, "client")                 /* the other end closed */                           \
     X(CLOSE_PROTOCOL, "protocol")             /* QUIT, Connection: close, a protocol error */      \
+    X(CLOSE_AUTH_FAILURES, "auth_failures")   /* a wrong password, or too many of them */          \
     X(CLOSE_ERROR, "error")                   /* the connection failed */                          \
     X(CLOSE_HEADER_TIMEOUT, "header_timeout") /* a request stayed incomplete */                    \
     X(CLOSE_IDLE_TIMEOUT, "idle_timeout")     /* no request came */                                \

@@ -282,6 +282,25 @@ static void test_wants_the_password(void **state)
                   "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
 }
 
+static void test_closes_after_wrong_passwords_in_a_row(void **state)
+{
+    (void)state;
+    static const char WRONG[] =
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    world.config.password = "secret";
+    world.config.password_len = 6;
+    for (int round = 0; round < 3; round++) { // a right one forgives
+        for (int i = 0; i < 7; i++) {
+            assert_answer(i % 2 == 0 ? "AUTH wrong\n" : "HELLO 3 AUTH default wrong\n", WRONG);
+        }
+        assert_answer("AUTH secret\n", "+OK\r\n");
+    }
+    for (int i = 0; i < 7; i++) {
+        assert_answer("AUTH wrong\n", WRONG);
+    }
+    assert_last_answer("AUTH wrong\nPING\n", WRONG);
+}
+
 static void test_bounds_strangers(void **state)
 {
     (void)state;
@@ -441,6 +460,7 @@ int main(void)
         TEST(test_quits),
         TEST(test_says_hello),
         TEST(test_wants_the_password),
+        TEST(test_closes_after_wrong_passwords_in_a_row),
         TEST(test_bounds_strangers),
         TEST(test_bounds_what_strangers_say_in_all),
         TEST(test_bounds_nobody_behind_the_password),

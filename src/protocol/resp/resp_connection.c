@@ -61,12 +61,16 @@ static bool is_right(const struct resp_call *call, struct bytes user, struct byt
     return secret_equals(password, secret) && is_user;
 }
 
+/* Who has said a wrong password RESP_AUTH_FAILURES_MAX times in a row is answered, and the connection ends. */
 static bool log_in(struct resp_call *call, struct bytes user, struct bytes password)
 {
     if (is_right(call, user, password)) {
         call->session->is_authenticated = true;
+        call->session->auth_failures = 0;
         return true;
     }
+    call->session->auth_failures++;
+    call->closes = call->session->auth_failures >= RESP_AUTH_FAILURES_MAX;
     counter_add(&call->service->counters->auth_failures[PROTOCOL_RESP], 1);
     resp_fail(call, "%s", WRONG_PASSWORD);
     return false;

@@ -22,6 +22,7 @@ enum {
 
     RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
     RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
+    RESP_AUTH_FAILURES_MAX = 8,  // wrong passwords in a row, then the connection ends
     RESP_DATABASE_COUNT = 16,    // SELECT: as Redis has unless told otherwise; all are the same
 
     RESP_TRANSACTION_COUNT_MAX = 1024, // commands between MULTI and EXEC
@@ -53,6 +54,7 @@ struct resp_session {
     bool wait_is_together;   // and whether its answer lists them,
     bool wait_asks_shadow;   // and says what shadows would have answered
     bool is_authenticated;   // has said the password, if one is wanted
+    uint8_t auth_failures;   // wrong passwords since the last right one
     uint16_t stranger_bytes; // of its commands since the last one that it was let in by
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *

@@ -1,0 +1,86 @@
+"""weir serve with a password, and clients that do not know it: those that do are served all the same."""
+
+import re
+import socket
+
+import pytest
+from test_connections import HTTP_REQUEST, closed_for, connect, read_to_end
+from test_server import buffers_bytes
+from weirserver import RespClient, RespError, WeirServer, wait_until
+
+PASSWORD = "open sesame, said Ali"
+BEARER = f"Bearer {PASSWORD}"
+HALF_BODY = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: 60000\r\n\r\n" + b" " * 50_000
+KNOWN_HALF_BODY = HALF_BODY.replace(b"Host", b"Authorization: %s\r\nHost" % BEARER.encode(), 1)
+
+
+class LockedServer(WeirServer):
+    """A server with a password, which its own requests bring."""
+
+    def __init__(self, folder, *arguments):
+        file = folder / "password"
+        file.write_text(PASSWORD + "\n")
+        file.chmod(0o600)
+        super().__init__("--password-file", file, *arguments)
+
+    def get(self, target, **headers):
+        return super().get(target, **{"Authorization": BEARER, **headers})
+
+    def friend(self):
+        """A new RESP connection that has said the password."""
+        client = self.client()
+        assert client.command("AUTH", PASSWORD) == "OK"
+        return client
+
+
+# ---- what they may send ----
+
+
+def test_a_body_without_the_password_is_not_kept(tmp_path):
+    with LockedServer(tmp_path, "--threads", 1) as server:
+        strangers = [connect(server.http_port) for _ in range(20)]
+        for stranger in strangers:
+            stranger.sendall(HALF_BODY)
+        for stranger in strangers:
+            answer = read_to_end(stranger)
+            assert answer.startswith(b"HTTP/1.1 401 ") or answer == b""  # lost to a reset
+        assert buffers_bytes(server) == 0
+        wait_until(lambda: closed_for(server, "auth_failures") == 20, "the end of all")
+        assert server.metric("weir_auth_failures_total", protocol="http") == 20
+
+
+def test_a_connection_that_knows_the_password_goes_on(tmp_path):
+    request = HTTP_REQUEST.replace(b"/healthz", b"/metrics")
+    known = request.replace(b"Host", b"Authorization: %s\r\nHost" % BEARER.encode())
+    with LockedServer(tmp_path) as server, connect(server.http_port) as client:
+        for _ in range(3):
+            client.sendall(known)
+            answer = client.recv(1 << 20)
+            assert answer.startswith(b"HTTP/1.1 200 ") and b"Connection: close" not in answer
+            while not answer.endswith(b"\n") or b"process_start_time_seconds" not in answer:
+                answer += client.recv(1 << 20)
+        client.sendall(request)
+        assert read_to_end(client).startswith(b"HTTP/1.1 401 ")
+
+
+def test_what_is_behind_auth_in_one_packet_has_ordinary_bounds(tmp_path):
+    text = "x" * 60_000
+    with LockedServer(tmp_path, "--threads", 1) as server, server.client() as client:
+        answers = client.pipeline([("AUTH", PASSWORD), ("ECHO", text), ("ECHO", text), ("PING",)])
+        assert answers == ["OK", text, text, "PONG"]
+
+
+def test_eight_wrong_passwords_end_the_connection_and_are_logged(tmp_path):
+    with LockedServer(tmp_path, "--threads", 1) as server:
+        for _ in range(20):
+            with server.client() as client:
+                for _ in range(8):
+                    with pytest.raises(RespError, match="WRONGPASS"):
+                        client.command("AUTH", "open barley")
+                assert client.socket.recv(100) == b""
+        wait_until(lambda: closed_for(server, "auth_failures") == 20, "the end of all")
+        assert server.metric("weir_auth_failures_total", protocol="resp") == 160
+        line = server.wait_for_log("auth_failed")
+        assert re.search(r" warn auth_failed protocol=resp client=127\.0\.0\.1:\d+ count=1 skipped=0$", line)
+        assert len([line for line in server.lines if "auth_failed" in line]) < 160
+        assert "barley" not in server.log and "sesame" not in server.log

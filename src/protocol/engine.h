@@ -174,6 +174,12 @@ struct engine_ops {
     enum engine_state (*resume)(void *session, struct service *service,
                                 const struct weir_decision *decisions, struct buffer *output);
 
+    /* True as long as the client has not shown the password, where one is wanted: it is a stranger. */
+    bool (*is_stranger)(const void *session, const struct service *service);
+
+    /* Which transaction is open: another number for each; 0: none. NULL: the protocol has no transactions. */
+    uint32_t (*transaction)(const void *session);
+
     /* The memory that a session holds beside itself, for the server's bounds. NULL: always none. */
     size_t (*held_bytes)(const void *session);
 

@@ -194,7 +194,37 @@ static enum wait idle_wait(const struct connection *connection)
     return connection->engine->protocol == PROTOCOL_RESP ? WAIT_RESP_IDLE : WAIT_HTTP_IDLE;
 }
 
-/* What it waits for from now on. `used`: whether a request was answered in this turn. */
+static enum wait next_wait(const struct connection *connection)
+{
+    if (connection->waiting != NULL) {
+        return WAIT_LINE;
+    }
+    if (connection->is_stranger) {
+        return WAIT_STRANGER;
+    }
+    if (connection->transaction != 0) {
+        return WAIT_EXEC;
+    }
+    return connection->input_len > 0 ? WAIT_REQUEST : idle_wait(connection);
+}
+
+/* What the engine has made of the client: whether it knows the password now, which transaction is open, and how
+ * much is kept for it. Another transaction has its whole time. */
+static void look_at_session(struct worker *worker, struct connection *connection)
+{
+    const struct engine_ops *engine = connection->engine;
+    uint32_t before = connection->transaction;
+    connection->is_stranger = engine->is_stranger(connection->session, &worker->service);
+    connection->transaction =
+        engine->transaction != NULL ? engine->transaction(connection->session) : 0;
+    if (connection->wait == WAIT_EXEC && connection->transaction != before) {
+        wait_for(worker, connection, WAIT_EXEC);
+    }
+    stream_count_held(worker, connection, false);
+}
+
+/* What it waits for from now on. `used`: whether a request was answered in this turn. A stranger has the time
+ * that it had when it connected, and a transaction that which it had at MULTI, whatever comes meanwhile. */
 static void settle(struct worker *worker, struct connection *connection, bool used, bool is_more)
 {
     if (worker->is_draining && !connection->is_unread && !is_more && !connection->is_ending
@@ -212,10 +242,7 @@ static void settle(struct worker *worker, struct connection *connection, bool us
         finish(worker, connection);
         return;
     }
-    enum wait wait = connection->input_len > 0 ? WAIT_REQUEST : idle_wait(connection);
-    if (connection->waiting != NULL) {
-        wait = WAIT_LINE;
-    }
+    enum wait wait = next_wait(connection);
     if (wait != connection->wait || (wait == WAIT_REQUEST && used)) {
         wait_for(worker, connection, wait);
     }
@@ -306,7 +333,7 @@ static void answer(struct worker *worker, struct connection *connection, struct 
         log_auth_failures(worker, connection, *failures - failures_before);
     }
     assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
-    stream_count_held(worker, connection, false);
+    look_at_session(worker, connection);
     struct bytes rest = {input.at + used, input.length - used};
     if (state == ENGINE_PAUSED) {
         worker->renew_countdown = 0; // the reading is old now
@@ -323,7 +350,7 @@ void connection_resume(struct worker *worker, struct connection *connection,
     enum engine_state state = connection->engine->resume(connection->session, &worker->service,
                                                          decisions, &worker->output);
     editions_lend(worker, worker->edition);
-    stream_count_held(worker, connection, false);
+    look_at_session(worker, connection);
     struct bytes rest = {connection->input, connection->input_len};
     connection->has_waited = true;
     conclude(worker, connection, state, rest, true, true); // what came meanwhile is unread, too
@@ -410,13 +437,14 @@ void connection_run_again(struct worker *worker, uint64_t until_ns)
 
 static void expire(struct worker *worker, struct connection *connection)
 {
-    static const enum close_reason reasons[WAIT_COUNT] = {[WAIT_RESP_IDLE] = CLOSE_IDLE_TIMEOUT,
-                                                          [WAIT_HTTP_IDLE] = CLOSE_IDLE_TIMEOUT,
-                                                          [WAIT_REQUEST] = CLOSE_HEADER_TIMEOUT,
-                                                          [WAIT_WRITE] = CLOSE_WRITE_TIMEOUT};
+    static const enum close_reason reasons[WAIT_COUNT] = {
+        [WAIT_RESP_IDLE] = CLOSE_IDLE_TIMEOUT, [WAIT_HTTP_IDLE] = CLOSE_IDLE_TIMEOUT,
+        [WAIT_STRANGER] = CLOSE_AUTH_TIMEOUT,  [WAIT_EXEC] = CLOSE_MULTI_TIMEOUT,
+        [WAIT_REQUEST] = CLOSE_HEADER_TIMEOUT, [WAIT_WRITE] = CLOSE_WRITE_TIMEOUT};
     bool is_lingering = connection->wait == WAIT_LINGER;
     const char *too_late = connection->engine->too_late;
-    if (connection->wait == WAIT_REQUEST && too_late != NULL) { // if the socket takes it
+    bool is_late = connection->wait == WAIT_REQUEST || connection->wait == WAIT_STRANGER;
+    if (is_late && connection->input_len > 0 && too_late != NULL) { // if the socket takes it
         (void)send(connection->fd, too_late, strlen(too_late), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     close_now(worker, connection,
@@ -579,7 +607,8 @@ void connection_admit(struct worker *worker, struct listener *listener, int fd,
         return;
     }
     introduce(worker, connection, listener, from);
+    connection->is_stranger = engine->is_stranger(connection->session, &worker->service);
     connection->since_ns = worker->now_ns;
-    list_append(worker, connection, idle_wait(connection));
+    list_append(worker, connection, next_wait(connection));
     counter_add(&worker->stats.accepted[engine->protocol], 1);
 }

@@ -31,6 +31,7 @@ struct connection {
     char *output; // what the socket did not take, from output_at on
     size_t output_at, output_len;
     size_t held_bytes;       // of the session, as counted
+    uint32_t transaction;    // which one is open, as the engine numbers them; 0: none
     struct waiting *waiting; // its place in line; NULL: none
 
     uint8_t wait;     // enum wait
@@ -39,6 +40,7 @@ struct connection {
     bool is_unread;   // `input` may hold complete requests: feed before reading
     bool is_hangup;   // the other end will send no more: there is no second edge for that
     bool is_again;    // on the again-list
+    bool is_stranger; // has not said the password yet
     bool is_refused;  // a password was wrong, or missing, in this turn
     bool has_waited;  // what is in `input` came while it stood in line
     bool has_address; // counted in server->addresses

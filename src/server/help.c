@@ -36,7 +36,7 @@ const char *const OPTIONS_HELP_TEXT[] = {
 "\n",
 "How long to wait. DURATION is a number and ns, us, ms, s, min, h, d or w. 0 is for ever; drain: at\n"
     "once.\n"
-"      --header-timeout DURATION   for the rest of a request that has begun                    [10s]\n"
+"      --header-timeout DURATION   for the rest of a request, and for the password             [10s]\n"
 "      --idle-timeout DURATION     for the next request                    [RESP for ever, HTTP 75s]\n"
 "      --write-timeout DURATION    for a client to take its answers                            [30s]\n"
 "      --drain-timeout DURATION    after SIGTERM, for clients to take what they are owed        [5s]\n"

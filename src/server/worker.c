@@ -22,7 +22,8 @@ enum {
     TURN_SAMPLE_COUNT = 16, // of so many turns one is measured
     ACCEPT_COUNT = 64,      // accepted in one turn from one socket
     LINGER_MS = 1000,
-    PAUSE_MS = 100 // without accepting, when the system has no more room
+    EXEC_TIMEOUT_FACTOR = 6, // a transaction has so many times --header-timeout from MULTI to EXEC
+    PAUSE_MS = 100           // without accepting, when the system has no more room
 };
 
 /* ---- clocks ---- */
@@ -353,6 +354,13 @@ static bool open_scratch(struct worker *worker)
     return true;
 }
 
+static uint64_t exec_timeout_ns(uint64_t header_timeout_ns)
+{
+    return header_timeout_ns < UINT64_MAX / EXEC_TIMEOUT_FACTOR
+               ? header_timeout_ns * EXEC_TIMEOUT_FACTOR
+               : UINT64_MAX;
+}
+
 bool worker_open(struct worker *worker, struct server *server, size_t index)
 {
     const struct options *options = &server->options;
@@ -363,6 +371,8 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     worker->wake_fd = worker->spare_fd = worker->poller.fd = worker->agenda.timer_fd = -1;
     worker->timeouts_ns[WAIT_RESP_IDLE] = options->idle_timeout_ns[PROTOCOL_RESP];
     worker->timeouts_ns[WAIT_HTTP_IDLE] = options->idle_timeout_ns[PROTOCOL_HTTP];
+    worker->timeouts_ns[WAIT_STRANGER] = options->header_timeout_ns;
+    worker->timeouts_ns[WAIT_EXEC] = exec_timeout_ns(options->header_timeout_ns);
     worker->timeouts_ns[WAIT_REQUEST] = options->header_timeout_ns;
     worker->timeouts_ns[WAIT_WRITE] = options->write_timeout_ns;
     worker->timeouts_ns[WAIT_LINGER] = LINGER_MS * NS_PER_MS;

@@ -35,6 +35,8 @@ enum {
     X(CLOSE_AUTH_FAILURES, "auth_failures")   /* a wrong password, or too many of them */          \
     X(CLOSE_ERROR, "error")                   /* the connection failed */                          \
     X(CLOSE_HEADER_TIMEOUT, "header_timeout") /* a request stayed incomplete */                    \
+    X(CLOSE_AUTH_TIMEOUT, "auth_timeout")     /* the password did not come */                      \
+    X(CLOSE_MULTI_TIMEOUT, "multi_timeout")   /* MULTI, and no EXEC */                             \
     X(CLOSE_IDLE_TIMEOUT, "idle_timeout")     /* no request came */                                \
     X(CLOSE_WRITE_TIMEOUT, "write_timeout")   /* the answers were not taken */                     \
     X(CLOSE_OUTPUT_MAX, "output_max")         /* too much waits to be sent */                      \
@@ -79,10 +81,12 @@ struct worker_stats {
 enum wait {
     WAIT_RESP_IDLE, // the next request
     WAIT_HTTP_IDLE,
-    WAIT_REQUEST, // the rest of a request
-    WAIT_WRITE,   // room in the socket
-    WAIT_LINE,    // its turn: a take that waits
-    WAIT_LINGER,  // the other end to close
+    WAIT_STRANGER, // the password
+    WAIT_EXEC,     // the rest of a transaction
+    WAIT_REQUEST,  // the rest of a request
+    WAIT_WRITE,    // room in the socket
+    WAIT_LINE,     // its turn: a take that waits
+    WAIT_LINGER,   // the other end to close
     WAIT_COUNT
 };
 

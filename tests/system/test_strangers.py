@@ -1,12 +1,13 @@
 """weir serve with a password, and clients that do not know it: those that do are served all the same."""
 
 import re
-import socket
+import threading
+import time
 
 import pytest
 from test_connections import HTTP_REQUEST, closed_for, connect, read_to_end
 from test_server import buffers_bytes
-from weirserver import RespClient, RespError, WeirServer, wait_until
+from weirserver import RespError, WeirServer, wait_until
 
 PASSWORD = "open sesame, said Ali"
 BEARER = f"Bearer {PASSWORD}"
@@ -84,3 +85,85 @@ def test_eight_wrong_passwords_end_the_connection_and_are_logged(tmp_path):
         assert re.search(r" warn auth_failed protocol=resp client=127\.0\.0\.1:\d+ count=1 skipped=0$", line)
         assert len([line for line in server.lines if "auth_failed" in line]) < 160
         assert "barley" not in server.log and "sesame" not in server.log
+
+
+# ---- how long they may stay ----
+
+
+@pytest.mark.parametrize("sent", [b"", b"*2\r\n$4\r\nAUTH\r\n", b"*1\r\n$4\r\nPING\r\n"])
+def test_a_stranger_has_the_header_timeout_for_the_password(tmp_path, sent):
+    with LockedServer(tmp_path, "--header-timeout", "300ms") as server:
+        with server.friend() as friend, connect(server.resp_port) as stranger:
+            stranger.sendall(sent)
+            assert read_to_end(stranger) in (b"", b"-NOAUTH Authentication required.\r\n")
+            assert closed_for(server, "auth_timeout") == 1
+            assert friend.command("PING") == "PONG"  # connected before it, and idle since
+        assert "reason=auth_timeout protocol=resp" in server.wait_for_log("cut_off")
+
+
+def test_a_stranger_gains_no_time_by_talking(tmp_path):
+    with LockedServer(tmp_path, "--header-timeout", "300ms") as server, server.client() as stranger:
+        with pytest.raises(OSError):
+            while True:
+                with pytest.raises(RespError, match="NOAUTH"):
+                    stranger.command("PING")
+                threading.Event().wait(0.05)
+        wait_until(lambda: closed_for(server, "auth_timeout") == 1, "the end")
+
+
+def test_an_http_stranger_is_told_that_it_was_late_if_it_asked(tmp_path):
+    with LockedServer(tmp_path, "--header-timeout", "300ms") as server:
+        with connect(server.http_port) as silent, connect(server.http_port) as slow:
+            slow.sendall(HTTP_REQUEST[:20])
+            assert read_to_end(silent) == b""
+            assert read_to_end(slow).startswith(b"HTTP/1.1 408 ")
+        wait_until(lambda: closed_for(server, "auth_timeout") == 2, "the end of both")
+
+
+def test_without_a_password_nobody_is_a_stranger():
+    with WeirServer("--header-timeout", "100ms") as server:
+        with connect(server.resp_port) as resp, connect(server.http_port) as http:
+            with connect(server.resp_port) as slow:  # it came last, and its time is up
+                slow.sendall(b"PI")
+                assert read_to_end(slow) == b""
+            resp.sendall(b"PING\r\n")
+            assert resp.recv(100) == b"+PONG\r\n"
+            http.sendall(HTTP_REQUEST)
+            assert http.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_reset_makes_a_stranger_of_a_friend(tmp_path):
+    with LockedServer(tmp_path, "--header-timeout", "200ms") as server, server.friend() as client:
+        assert client.command("RESET") == "RESET"
+        assert client.socket.recv(100) == b""
+        wait_until(lambda: closed_for(server, "auth_timeout") == 1, "the end")
+
+
+# ---- transactions ----
+
+
+def test_a_transaction_without_exec_times_out():
+    with WeirServer("--header-timeout", "50ms", "--threads", 1) as server:
+        with server.client() as idle, server.client() as busy:
+            assert idle.command("MULTI") == "OK"
+            assert idle.command("ECHO", "x" * 60_000) == "QUEUED"
+            assert busy.command("MULTI") == "OK"
+            with pytest.raises(OSError):  # more commands gain no time
+                while True:
+                    assert busy.command("PING") == "QUEUED"
+                    threading.Event().wait(0.02)
+            assert idle.socket.recv(100) == b""
+        wait_until(lambda: closed_for(server, "multi_timeout") == 2, "the end of both")
+        assert buffers_bytes(server) == 0
+
+
+def test_a_connection_that_is_never_out_of_a_transaction_goes_on():
+    """As when many callers share a connection: each packet ends one transaction and begins the next."""
+    with WeirServer("--header-timeout", "50ms", "--threads", 1) as server, server.client() as client:
+        assert client.command("MULTI") == "OK"
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            answers = client.pipeline([("PING",), ("EXEC",), ("MULTI",)])
+            assert answers == ["QUEUED", ["PONG"], "OK"]
+            threading.Event().wait(0.02)
+        assert closed_for(server, "multi_timeout") == 0

@@ -238,6 +238,12 @@ static enum engine_state session_resume(void *memory, struct service *service,
     return task->close || output->failed ? ENGINE_CLOSE : ENGINE_OPEN;
 }
 
+static bool session_is_stranger(const void *memory, const struct service *service)
+{
+    const struct http1_session *session = memory;
+    return service->config->password != NULL && !session->is_known;
+}
+
 static size_t session_held_bytes(const void *memory)
 {
     return http1_wait_held_bytes(memory);
@@ -252,6 +258,7 @@ const struct engine_ops HTTP1_ENGINE = {
     .open = session_open,
     .feed = session_feed,
     .resume = session_resume,
+    .is_stranger = session_is_stranger,
     .held_bytes = session_held_bytes,
     .close = session_close,
 };

@@ -271,6 +271,17 @@ static void session_open(void *memory, const struct peer *peer)
     memcpy(session->local_name, peer->local_name, sizeof session->local_name);
 }
 
+static bool session_is_stranger(const void *memory, const struct service *service)
+{
+    return resp_is_stranger(memory, service);
+}
+
+static uint32_t session_transaction(const void *memory)
+{
+    const struct resp_session *session = memory;
+    return session->transaction != NULL ? session->transaction_number : 0;
+}
+
 static size_t session_bytes(const void *memory)
 {
     return resp_transaction_bytes(memory);
@@ -387,6 +398,8 @@ const struct engine_ops RESP_ENGINE = {
     .open = session_open,
     .feed = session_feed,
     .resume = session_resume,
+    .is_stranger = session_is_stranger,
+    .transaction = session_transaction,
     .held_bytes = session_bytes,
     .close = session_close,
 };

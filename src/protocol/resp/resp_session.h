@@ -47,15 +47,16 @@ struct resp_transaction;
 struct resp_session {
     uint64_t id;
     struct pace pace;
-    size_t need;             // input to wait for before parsing again; 0: any
-    size_t searched;         // resp_progress
-    uint8_t version;         // 2 or 3
-    uint8_t wait_count;      // limits of the take that stands in line
-    bool wait_is_together;   // and whether its answer lists them,
-    bool wait_asks_shadow;   // and says what shadows would have answered
-    bool is_authenticated;   // has said the password, if one is wanted
-    uint8_t auth_failures;   // wrong passwords since the last right one
-    uint16_t stranger_bytes; // of its commands since the last one that it was let in by
+    size_t need;                 // input to wait for before parsing again; 0: any
+    size_t searched;             // resp_progress
+    uint8_t version;             // 2 or 3
+    uint8_t wait_count;          // limits of the take that stands in line
+    bool wait_is_together;       // and whether its answer lists them,
+    bool wait_asks_shadow;       // and says what shadows would have answered
+    bool is_authenticated;       // has said the password, if one is wanted
+    uint8_t auth_failures;       // wrong passwords since the last right one
+    uint16_t stranger_bytes;     // of its commands since the last one that it was let in by
+    uint32_t transaction_number; // counts those that were opened, and is not 0 then
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *
         *waits_for; // while a take stands in line: of each limit; NULL: no names

@@ -142,6 +142,7 @@ static void handle_multi(struct resp_call *call)
     if (session->transaction == NULL) {
         resp_fail(call, "ERR out of memory");
     } else {
+        session->transaction_number += session->transaction_number < UINT32_MAX ? 1 : 2; // never 0
         resp_write_simple(call->output, "OK");
     }
 }

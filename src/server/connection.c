@@ -199,7 +199,7 @@ static enum wait next_wait(const struct connection *connection)
     if (connection->waiting != NULL) {
         return WAIT_LINE;
     }
-    if (connection->is_stranger) {
+    if (connection->share == POOL_STRANGERS) {
         return WAIT_STRANGER;
     }
     if (connection->transaction != 0) {
@@ -208,13 +208,19 @@ static enum wait next_wait(const struct connection *connection)
     return connection->input_len > 0 ? WAIT_REQUEST : idle_wait(connection);
 }
 
+static enum pool_share share_of(struct worker *worker, const struct connection *connection)
+{
+    return connection->engine->is_stranger(connection->session, &worker->service) ? POOL_STRANGERS
+                                                                                  : POOL_FRIENDS;
+}
+
 /* What the engine has made of the client: whether it knows the password now, which transaction is open, and how
  * much is kept for it. Another transaction has its whole time. */
 static void look_at_session(struct worker *worker, struct connection *connection)
 {
     const struct engine_ops *engine = connection->engine;
     uint32_t before = connection->transaction;
-    connection->is_stranger = engine->is_stranger(connection->session, &worker->service);
+    pool_set_share(worker, connection, share_of(worker, connection));
     connection->transaction =
         engine->transaction != NULL ? engine->transaction(connection->session) : 0;
     if (connection->wait == WAIT_EXEC && connection->transaction != before) {
@@ -251,15 +257,40 @@ static void settle(struct worker *worker, struct connection *connection, bool us
     }
 }
 
-/* It keeps bytes, and all connections together keep more than they may. */
-static bool is_beyond_bound(const struct worker *worker, const struct connection *connection)
+/* Ends one that gives way to others. An event of it may lie ahead in this turn, so it is freed behind that, as
+ * one of the again-list. */
+static void give_way(struct worker *worker, struct connection *connection)
 {
-    bool keeps =
-        connection->output != NULL || connection->input != NULL || connection->held_bytes > 0;
-    /* Relaxed: a bound, see state.h. */
-    return keeps
-           && atomic_load_explicit(&worker->server->buffers_bytes, memory_order_relaxed)
-                  > worker->server->options.buffers_bytes_max;
+    enum close_reason reason =
+        connection->share == POOL_STRANGERS ? CLOSE_STRANGERS_MAX : CLOSE_BUFFERS_MAX;
+    if (connection->is_ending) {
+        reason = (enum close_reason)connection->reason;
+    }
+    run_again_later(worker, connection);
+    close_now(worker, connection, reason);
+}
+
+void connection_make_room(struct worker *worker)
+{
+    struct connection *one;
+    while (!worker->is_draining && (one = pool_choose(worker)) != NULL) {
+        give_way(worker, one);
+    }
+}
+
+/* False if the connection had to end because all together keep too much. While the server drains nobody else
+ * can: the lists are being walked through. */
+static bool may_stay(struct worker *worker, struct connection *connection)
+{
+    if (connection->kept_bytes == 0) { // whatever presses, others press
+        return true;
+    }
+    if (!worker->is_draining) {
+        connection_make_room(worker);
+    } else if (pool_is_pressed(worker->server)) {
+        give_way(worker, connection);
+    }
+    return connection->fd >= 0;
 }
 
 /* What an engine has left behind: its state, what it answers, and the input that it is not done with. */
@@ -283,9 +314,7 @@ static void conclude(struct worker *worker, struct connection *connection, enum 
         close_now(worker, connection, CLOSE_ERROR);
     } else if (!stream_send(worker, connection)) {
         close_now(worker, connection, CLOSE_ERROR);
-    } else if (is_beyond_bound(worker, connection)) {
-        close_now(worker, connection, CLOSE_BUFFERS_MAX);
-    } else {
+    } else if (may_stay(worker, connection)) {
         connection->is_unread = is_unread && rest.length > 0;
         settle(worker, connection, used, is_more);
     }
@@ -370,6 +399,9 @@ static void stand(struct worker *worker, struct connection *connection)
 
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup)
 {
+    if (connection->fd < 0) {
+        return; // it gave way to others, in this turn
+    }
     assert(connection_valid(connection));
     if (connection->wait == WAIT_LINGER) {
         throw_input_away(worker, connection);
@@ -607,7 +639,7 @@ void connection_admit(struct worker *worker, struct listener *listener, int fd,
         return;
     }
     introduce(worker, connection, listener, from);
-    connection->is_stranger = engine->is_stranger(connection->session, &worker->service);
+    connection->share = (uint8_t)share_of(worker, connection);
     connection->since_ns = worker->now_ns;
     list_append(worker, connection, next_wait(connection));
     counter_add(&worker->stats.accepted[engine->protocol], 1);

@@ -30,17 +30,19 @@ struct connection {
     size_t input_len, input_capacity;
     char *output; // what the socket did not take, from output_at on
     size_t output_at, output_len;
-    size_t held_bytes;       // of the session, as counted
+    size_t held_bytes; // of the session, as counted
+    size_t kept_bytes; // of input, output and session together, see pool.h
+    struct connection *kept_next, *kept_previous; // in worker->pool, if that is anything
     uint32_t transaction;    // which one is open, as the engine numbers them; 0: none
     struct waiting *waiting; // its place in line; NULL: none
 
     uint8_t wait;     // enum wait
+    uint8_t share;    // enum pool_share: under which it is counted
     uint8_t reason;   // enum close_reason, once is_ending
     bool is_ending;   // send what is there, then close
     bool is_unread;   // `input` may hold complete requests: feed before reading
     bool is_hangup;   // the other end will send no more: there is no second edge for that
     bool is_again;    // on the again-list
-    bool is_stranger; // has not said the password yet
     bool is_refused;  // a password was wrong, or missing, in this turn
     bool has_waited;  // what is in `input` came while it stood in line
     bool has_address; // counted in server->addresses
@@ -60,6 +62,10 @@ void connection_reject(struct worker *worker, const struct engine_ops *engine, i
 
 /* One turn: send what waits, read once, answer, write once. May free the connection. */
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup);
+
+/* Another worker has too little room for what its connections keep, and this one has those that keep most: cuts
+ * them off. */
+void connection_make_room(struct worker *worker);
 
 /* The take for which it waited is decided: answers, and goes on with what it asked behind that. May free
  * the connection. */

@@ -154,6 +154,10 @@ static void write_connections(struct buffer *output, const struct server *server
               totals->stats.received_bytes);
     write_one(output, "weir_sent_bytes_total", "counter", "Bytes sent to clients.",
               totals->stats.sent_bytes);
+    write_one(output, "weir_strangers_bytes", "gauge",
+              "Of weir_buffers_bytes, what clients keep that have not said the password.",
+              /* Relaxed: a statistic. */
+              atomic_load_explicit(&server->strangers_bytes, memory_order_relaxed));
     write_one(
         output, "weir_buffers_bytes", "gauge",
         "Bytes of incomplete requests, queued commands and answers that clients have not taken.",

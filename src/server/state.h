@@ -7,9 +7,10 @@
  * edition_number      the main thread            release   acquire in worker_follow(), see editions.h
  * is_draining         the main thread            release   acquire in server_is_draining()
  * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
- * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound
+ * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound; so is strangers_bytes, a part of it
  * next_id             workers, fetch-add         relaxed   nothing: only unique
  * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
+ * a worker's pool     classes: that worker; is_asked: exchanged by all; relaxed, hints: see pool.h
  * a worker's handovers: under its handover_mutex
  * test_clock, log     see test_clock.h, log.h
  * counters, stats and histograms of a worker: that worker, relaxed; read by whoever is scraped
@@ -58,7 +59,8 @@ struct server {
     _Atomic uint64_t edition_number;
     _Atomic bool is_draining;
     _Atomic uint64_t connection_count;
-    _Atomic uint64_t buffers_bytes;
+    _Atomic uint64_t buffers_bytes;   // see pool.h
+    _Atomic uint64_t strangers_bytes; // of those that have not said the password
     _Atomic uint64_t next_id;
     _Atomic uint64_t next_worker;
     struct address_table *addresses; // NULL without --max-connections-per-address

@@ -6,21 +6,16 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "server/pool.h"
+
 /* After this much a worker's output buffer is given back to the allocator. */
 enum { OUTPUT_BYTES_KEPT = 1 << 20 };
 
 /* ---- what it holds ---- */
 
-static void count_buffers(struct worker *worker, size_t before, size_t after)
-{
-    /* Relaxed: a bound, see state.h. Wraps round to a subtraction. */
-    (void)atomic_fetch_add_explicit(&worker->server->buffers_bytes, (uint64_t)after - before,
-                                    memory_order_relaxed);
-}
-
 void stream_release_input(struct worker *worker, struct connection *connection)
 {
-    count_buffers(worker, connection->input_capacity, 0);
+    pool_count(worker, connection, connection->input_capacity, 0);
     free(connection->input);
     connection->input = NULL;
     connection->input_len = connection->input_capacity = 0;
@@ -29,7 +24,7 @@ void stream_release_input(struct worker *worker, struct connection *connection)
 
 void stream_release_output(struct worker *worker, struct connection *connection)
 {
-    count_buffers(worker, connection->output_len, 0);
+    pool_count(worker, connection, connection->output_len, 0);
     free(connection->output);
     connection->output = NULL;
     connection->output_at = connection->output_len = 0;
@@ -41,7 +36,7 @@ void stream_count_held(struct worker *worker, struct connection *connection, boo
     size_t held_bytes =
         is_closed || engine->held_bytes == NULL ? 0 : engine->held_bytes(connection->session);
     if (held_bytes != connection->held_bytes) {
-        count_buffers(worker, connection->held_bytes, held_bytes);
+        pool_count(worker, connection, connection->held_bytes, held_bytes);
         connection->held_bytes = held_bytes;
     }
 }
@@ -59,7 +54,7 @@ static bool keep_output(struct worker *worker, struct connection *connection, si
         return false;
     }
     memcpy(copy + before, output->at + sent, rest);
-    count_buffers(worker, before, before + rest);
+    pool_count(worker, connection, before, before + rest);
     connection->output = copy;
     connection->output_len = before + rest;
     return before > 0 // it is awaited already
@@ -126,7 +121,7 @@ static bool grow_input(struct worker *worker, struct connection *connection, siz
     if (input == NULL) {
         return false;
     }
-    count_buffers(worker, connection->input_capacity, capacity);
+    pool_count(worker, connection, connection->input_capacity, capacity);
     connection->input = input;
     connection->input_capacity = capacity;
     return true;

@@ -254,6 +254,9 @@ static void handle_event(struct worker *worker, struct source *source, bool is_h
         }
         take_handovers(worker);
         worker_follow(worker);
+        if (pool_was_asked(worker)) {
+            connection_make_room(worker);
+        }
         break;
     case SOURCE_TIMER: waiting_run(worker); break;
     }

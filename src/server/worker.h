@@ -18,6 +18,7 @@
 #include "protocol/engine.h"
 #include "server/editions.h"
 #include "server/poller.h"
+#include "server/pool.h"
 #include "server/state.h"
 #include "server/waiting.h"
 #include "sync/histogram.h"
@@ -42,6 +43,7 @@ enum {
     X(CLOSE_OUTPUT_MAX, "output_max")         /* too much waits to be sent */                      \
     X(CLOSE_INPUT_MAX, "input_max")           /* too large a request */                            \
     X(CLOSE_BUFFERS_MAX, "buffers_max")       /* too much waits, all connections together */       \
+    X(CLOSE_STRANGERS_MAX, "strangers_max")   /* the same, of one without the password */          \
     X(CLOSE_DRAIN, "drain")                   /* the server ends */                                \
     X(CLOSE_DRAIN_TIMEOUT, "drain_timeout")   /* the server ends, and answers were not taken */
 
@@ -131,6 +133,7 @@ struct worker {
     struct connection *again_first, *again_last;
     struct connection *running; // whose input is being fed
     struct agenda agenda;       // of its connections that stand in line
+    struct pool pool;           // of its connections that keep something
 
     pthread_mutex_t handover_mutex; // of the three below: others append, this worker takes
     struct handover *handovers;

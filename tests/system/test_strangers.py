@@ -7,7 +7,7 @@ import time
 import pytest
 from test_connections import HTTP_REQUEST, closed_for, connect, read_to_end
 from test_server import buffers_bytes
-from weirserver import RespError, WeirServer, wait_until
+from weirserver import RespClient, RespError, WeirServer, wait_until
 
 PASSWORD = "open sesame, said Ali"
 BEARER = f"Bearer {PASSWORD}"
@@ -85,6 +85,75 @@ def test_eight_wrong_passwords_end_the_connection_and_are_logged(tmp_path):
         assert re.search(r" warn auth_failed protocol=resp client=127\.0\.0\.1:\d+ count=1 skipped=0$", line)
         assert len([line for line in server.lines if "auth_failed" in line]) < 160
         assert "barley" not in server.log and "sesame" not in server.log
+
+
+# ---- how much they may keep ----
+
+
+def half_head(size):
+    """A request whose head is not complete, of this size."""
+    return b"GET / HTTP/1.1\r\nHost: weir\r\nX: " + b"x" * (size - 33)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_friends_are_served_while_strangers_press(tmp_path, threads):
+    """They may keep 64 KiB together here: far less than all, so requests in two packets find room."""
+    with LockedServer(tmp_path, "--threads", threads, "--buffers-max", "1M") as server:
+        friends = [server.friend() for _ in range(10)]
+        strangers = []
+        for _ in range(300):
+            strangers.append(connect(server.http_port))
+            strangers[-1].sendall(half_head(7000))
+        wait_until(lambda: closed_for(server, "strangers_max") >= 250, "the cuts")
+        wait_until(lambda: server.metric("weir_strangers_bytes") <= 64 << 10, "the share")
+        take = RespClient.encode("WEIR.TAKE", "legit", "1000/s")
+        for _ in range(20):
+            friends.append(server.friend())
+        for friend in friends:
+            friend.socket.sendall(take[:20])
+        wait_until(lambda: buffers_bytes(server) > server.metric("weir_strangers_bytes"), "halves")
+        for friend in friends:
+            friend.socket.sendall(take[20:])
+            assert friend.read_reply()[0] == 0
+        assert closed_for(server, "buffers_max") == 0
+        for one in strangers + friends:
+            one.close()
+        wait_until(lambda: buffers_bytes(server) == 0, "the buffers to be given back")
+        assert server.metric("weir_strangers_bytes") == 0
+
+
+def test_of_strangers_the_one_that_keeps_most_is_cut_off(tmp_path):
+    with LockedServer(tmp_path, "--threads", 1, "--buffers-max", "64K") as server:
+        with connect(server.http_port) as greedy, connect(server.resp_port) as modest:
+            greedy.sendall(half_head(7000) + b"\r\nY: " + b"y" * 7000)
+            wait_until(lambda: server.metric("weir_strangers_bytes") > 14_000, "the greedy one")
+            others = [connect(server.resp_port) for _ in range(20)]
+            for one in [modest, *others]:
+                one.sendall(b"*2\r\n$4\r\nAUTH\r\n$1000\r\n" + b"x" * 900)
+            wait_until(lambda: closed_for(server, "strangers_max") == 0
+                       and server.metric("weir_strangers_bytes") > 30_000, "all of it")
+            more = [connect(server.http_port) for _ in range(4)]
+            for one in more:
+                one.sendall(half_head(7000))
+            assert read_to_end(greedy) == b""
+            for one in [modest, *others]:
+                one.sendall(b"x" * 100 + b"\r\n")
+                assert one.recv(100).startswith(b"-WRONGPASS")
+                one.close()
+            for one in more:
+                one.close()
+
+
+def test_what_a_friend_keeps_is_no_longer_a_strangers(tmp_path):
+    with LockedServer(tmp_path, "--threads", 1) as server, server.client() as client:
+        client.socket.sendall(b"*2\r\n$4\r\nAUTH\r\n")
+        wait_until(lambda: server.metric("weir_strangers_bytes") > 0, "half of AUTH")
+        client.socket.sendall(b"$%d\r\n%s\r\n*1\r\n$4\r\nPI" % (len(PASSWORD), PASSWORD.encode()))
+        assert client.read_reply() == "OK"
+        wait_until(lambda: buffers_bytes(server) > 0, "half of PING")
+        assert server.metric("weir_strangers_bytes") == 0
+        client.socket.sendall(b"NG\r\n")
+        assert client.read_reply() == "PONG"
 
 
 # ---- how long they may stay ----

@@ -96,6 +96,16 @@ bool address_table_enter(struct address_table *table, const uint8_t address[16])
     return entered;
 }
 
+uint64_t address_table_count(struct address_table *table, const uint8_t address[16])
+{
+    struct entry key = {0};
+    read_address(address, &key);
+    (void)pthread_mutex_lock(&table->mutex);
+    uint64_t count = table->entries[find(table, &key)].count;
+    (void)pthread_mutex_unlock(&table->mutex);
+    return count;
+}
+
 /* Frees an entry and moves back those that its place had pushed on. */
 static void remove_entry(struct address_table *table, size_t hole)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many connections each client address has, for --max-connections-per-address. IPv6 counts by
- * /64: whoever has one address there has them all. Only accepting and closing come here, so one
+ * How many connections each client address has: for --max-connections-per-address, and to know which stranger
+ * to cut off. IPv6 counts by /64: whoever has one address there has them all. Only accepting and closing come here, so one
  * mutex is enough. */
 #ifndef WEIR_SERVER_ADDRESS_TABLE_H
 #define WEIR_SERVER_ADDRESS_TABLE_H
@@ -19,6 +19,9 @@ void address_table_close(struct address_table *table);
 
 /* Counts one more connection, unless the address has its share already: then false. Thread-safe. */
 bool address_table_enter(struct address_table *table, const uint8_t address[16]);
+
+/* How many have entered and not left. Thread-safe. */
+uint64_t address_table_count(struct address_table *table, const uint8_t address[16]);
 
 /* Takes one that entered back. Thread-safe. */
 void address_table_leave(struct address_table *table, const uint8_t address[16]);

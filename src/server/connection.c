@@ -580,6 +580,61 @@ void connection_reject(struct worker *worker, const struct engine_ops *engine, i
     }
 }
 
+/* The password may have arrived, and wait to be read in this turn. */
+static bool has_unread_bytes(const struct connection *connection)
+{
+    char byte;
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* How much a stranger should end for another one: more, the more connections its address has, so that a client that
+ * is slow to say the password outlasts a crowd. */
+static uint64_t weigh(const struct worker *worker, const struct connection *stranger)
+{
+    if (has_unread_bytes(stranger)) {
+        return 0;
+    }
+    return stranger->has_address
+               ? 1 + address_table_count(worker->server->addresses, stranger->address)
+               : 1;
+}
+
+/* One of the strangers that have been here longest. NULL: there is none. */
+static struct connection *find_stranger(const struct worker *worker)
+{
+    enum { LOOK_COUNT = 16 };
+    struct connection *ended = worker->lists[WAIT_LINGER].first;
+    if (ended != NULL && ended->share == POOL_STRANGERS) {
+        return ended; // it has its answer
+    }
+    struct connection *found = NULL;
+    struct connection *at = worker->lists[WAIT_STRANGER].first;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < LOOK_COUNT && at != NULL; i++, at = at->next) {
+        uint64_t weight = weigh(worker, at);
+        if (found == NULL || weight > most) {
+            found = at;
+            most = weight;
+        }
+    }
+    return found;
+}
+
+/* Strangers may have every connection that is free, but nobody finds the server full of them: when the last 16th
+ * of the connections is reached, one of them ends for each that comes. */
+static void replace_stranger(struct worker *worker)
+{
+    uint64_t max = worker->server->connections_max;
+    /* Relaxed: a bound, see state.h. */
+    uint64_t count = atomic_load_explicit(&worker->server->connection_count, memory_order_relaxed);
+    struct connection *stranger = count >= max - max / POOL_STRANGERS_PART && !worker->is_draining
+                                      ? find_stranger(worker)
+                                      : NULL;
+    if (stranger != NULL) {
+        give_way(worker, stranger);
+    }
+}
+
 /* Whether there is room for one more, which is then counted. */
 static bool enter(struct worker *worker, struct connection *connection,
                   const struct socket_address *from, enum reject_reason *reason)
@@ -591,7 +646,8 @@ static bool enter(struct worker *worker, struct connection *connection,
         *reason = REJECT_CONNECTIONS;
     } else if (server->addresses != NULL && address_bytes(from, connection->address)
                && !(connection->has_address =
-                        address_table_enter(server->addresses, connection->address))) {
+                        address_table_enter(server->addresses, connection->address))
+               && server->options.connections_per_address_max > 0) {
         *reason = REJECT_PER_ADDRESS;
     } else if (!poller_add_connection(&worker->poller, connection->fd, &connection->source)) {
         *reason = REJECT_MEMORY;
@@ -633,6 +689,7 @@ void connection_admit(struct worker *worker, struct listener *listener, int fd,
     connection->source.kind = SOURCE_CONNECTION;
     connection->fd = fd;
     connection->engine = engine;
+    replace_stranger(worker);
     if (!enter(worker, connection, from, &reason)) {
         free(connection);
         connection_reject(worker, engine, fd, reason);

@@ -26,7 +26,11 @@
 #include "weir/clock.h"
 #include "weir/version.h"
 
-enum { FDS_KEPT = 32 }; // of the limit on open files, for everything but connections
+enum {
+    FDS_KEPT = 32, // of the limit on open files, for everything but connections
+    ADDRESS_COUNT_MAX =
+        1 << 20 // whose connections are counted; that limit may be a thousand million
+};
 
 /* ---- signals ---- */
 
@@ -182,10 +186,12 @@ static bool open_limiter(struct server *server)
 static bool open_address_table(struct server *server)
 {
     uint64_t max = server->options.connections_per_address_max;
-    if (max == 0) {
+    if (max == 0 && server->options.service.password == NULL) {
         return true;
     }
-    server->addresses = address_table_open((size_t)server->connections_max, max);
+    uint64_t count = server->connections_max;
+    count = count < ADDRESS_COUNT_MAX ? count : ADDRESS_COUNT_MAX;
+    server->addresses = address_table_open((size_t)count, max > 0 ? max : UINT64_MAX);
     return server->addresses != NULL;
 }
 

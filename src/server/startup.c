@@ -8,9 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "protocol/resp/resp_parse.h"
 #include "server/editions.h"
 #include "server/systemd.h"
 #include "weir/version.h"
+
+_Static_assert((int)PASSWORD_BYTES_MAX <= (int)RESP_STRANGER_BULK_BYTES_MAX,
+               "every password can be said over RESP");
 
 static const struct {
     const struct engine_ops *engine;

@@ -63,7 +63,7 @@ struct server {
     _Atomic uint64_t strangers_bytes; // of those that have not said the password
     _Atomic uint64_t next_id;
     _Atomic uint64_t next_worker;
-    struct address_table *addresses; // NULL without --max-connections-per-address
+    struct address_table *addresses; // NULL without a password and --max-connections-per-address
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
 
     /* One gate per thing that clients can make us log. */

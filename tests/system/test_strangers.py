@@ -1,13 +1,14 @@
 """weir serve with a password, and clients that do not know it: those that do are served all the same."""
 
 import re
+import socket
 import threading
 import time
 
 import pytest
 from test_connections import HTTP_REQUEST, closed_for, connect, read_to_end
 from test_server import buffers_bytes
-from weirserver import RespClient, RespError, WeirServer, wait_until
+from weirserver import DEADLINE_S, RespClient, RespError, WeirServer, wait_until
 
 PASSWORD = "open sesame, said Ali"
 BEARER = f"Bearer {PASSWORD}"
@@ -154,6 +155,76 @@ def test_what_a_friend_keeps_is_no_longer_a_strangers(tmp_path):
         assert server.metric("weir_strangers_bytes") == 0
         client.socket.sendall(b"NG\r\n")
         assert client.read_reply() == "PONG"
+
+
+# ---- how many connections they may have ----
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_server_full_of_strangers_lets_friends_in(tmp_path, threads):
+    with LockedServer(tmp_path, "--threads", threads, "--max-connections", 64) as server:
+        first = server.friend()
+        strangers = [connect(server.resp_port) for _ in range(64)]
+        friends = [server.friend() for _ in range(20)]
+        assert server.get("/metrics").status == 200
+        for friend in [first, *friends]:
+            assert friend.command("PING") == "PONG"
+            friend.close()
+        assert closed_for(server, "strangers_max") > 0
+        assert server.metric("weir_connections_rejected_total", reason="connections") == 0
+        assert "reason=strangers_max" in server.wait_for_log("cut_off")
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_friends_get_in_while_strangers_come_again_and_again(tmp_path):
+    with LockedServer(tmp_path, "--threads", 2, "--max-connections", 512) as server:
+        stop = threading.Event()
+
+        def press():
+            held = []
+            while not stop.is_set():
+                held.append(connect(server.resp_port))
+                if len(held) > 400:
+                    held.pop(0).close()
+
+        pressing = [threading.Thread(target=press) for _ in range(2)]
+        for thread in pressing:
+            thread.start()
+        try:
+            wait_until(lambda: closed_for(server, "strangers_max") > 0, "the press")
+            for _ in range(100):
+                with server.friend() as friend:
+                    assert friend.command("PING") == "PONG"
+        finally:
+            stop.set()
+            for thread in pressing:
+                thread.join(DEADLINE_S)
+
+
+def test_a_slow_client_outlasts_a_crowd_from_another_address(tmp_path):
+    with LockedServer(tmp_path, "--threads", 1, "--max-connections", 32) as server:
+        with socket.socket() as slow:
+            slow.settimeout(DEADLINE_S)
+            slow.bind(("127.0.0.9", 0))
+            slow.connect(("127.0.0.1", server.resp_port))
+            crowd = [connect(server.resp_port) for _ in range(100)]
+            wait_until(lambda: closed_for(server, "strangers_max") >= 60, "the cuts")
+            slow.sendall(RespClient.encode("AUTH", PASSWORD))
+            assert slow.recv(100) == b"+OK\r\n"
+            for one in crowd:
+                one.close()
+
+
+def test_friends_give_way_to_nobody(tmp_path):
+    """A server that is full of friends turns away, as before."""
+    with LockedServer(tmp_path, "--threads", 1, "--max-connections", 16) as server:
+        friends = [server.friend() for _ in range(16)]
+        with connect(server.resp_port) as one_more:
+            assert read_to_end(one_more) == b"-ERR max number of clients reached\r\n"
+        for friend in friends:
+            assert friend.command("PING") == "PONG"
+            friend.close()
 
 
 # ---- how long they may stay ----

@@ -2,6 +2,8 @@
 #include "server/pool.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <unistd.h>
 
 #include "server/connection.h"
 #include "server/worker.h"
@@ -46,15 +48,32 @@ static void join_list(struct pool *pool, struct connection *connection, int clas
 
 /* ---- counting ---- */
 
-/* Relaxed, all of them: bounds, see state.h. Adding wraps round to a subtraction. */
-static void add(_Atomic uint64_t *sum, uint64_t bytes)
+/* Relaxed, all of them: bounds, see state.h. Adding wraps round to a subtraction. Returns the new sum. */
+static uint64_t add(_Atomic uint64_t *sum, uint64_t bytes)
 {
-    (void)atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed);
+    return atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed) + bytes;
 }
 
-static uint64_t read(const _Atomic uint64_t *sum)
+static uint64_t load(const _Atomic uint64_t *sum)
 {
     return atomic_load_explicit(sum, memory_order_relaxed);
+}
+
+/* A flood begins, or is over: then the main thread is told. */
+static void watch_level(struct server *server, uint64_t bytes)
+{
+    uint64_t max = server->options.buffers_bytes_max;
+    /* Relaxed: whoever swaps it tells, once a flood. */
+    bool is_swollen = atomic_load_explicit(&server->is_swollen, memory_order_relaxed);
+    if (!is_swollen && bytes > max / POOL_SWOLLEN_PART) {
+        atomic_store_explicit(&server->is_swollen, true, memory_order_relaxed);
+    } else if (is_swollen && bytes < max / POOL_EBBED_PART
+               && atomic_exchange_explicit(&server->is_swollen, false, memory_order_relaxed)) {
+        uint64_t one = 1;
+        if (write(server->ebb_fd, &one, sizeof one) < 0) {
+            assert(errno == EAGAIN);
+        }
+    }
 }
 
 void pool_count(struct worker *worker, struct connection *connection, size_t before, size_t after)
@@ -62,9 +81,9 @@ void pool_count(struct worker *worker, struct connection *connection, size_t bef
     size_t kept = connection->kept_bytes;
     size_t keeps = kept + after - before;
     assert(kept + after >= before);
-    add(&worker->server->buffers_bytes, (uint64_t)after - before);
+    watch_level(worker->server, add(&worker->server->buffers_bytes, (uint64_t)after - before));
     if (connection->share == POOL_STRANGERS) {
-        add(&worker->server->strangers_bytes, (uint64_t)after - before);
+        (void)add(&worker->server->strangers_bytes, (uint64_t)after - before);
     }
     connection->kept_bytes = keeps;
     if (kept > 0 && keeps > 0 && class_of(kept) == class_of(keeps)) {
@@ -100,30 +119,30 @@ uint64_t pool_strangers_max(const struct server *server)
 
 static bool strangers_press(const struct server *server)
 {
-    return read(&server->strangers_bytes) > pool_strangers_max(server);
+    return load(&server->strangers_bytes) > pool_strangers_max(server);
 }
 
 bool pool_is_pressed(const struct server *server)
 {
     uint64_t max = server->options.buffers_bytes_max;
     return strangers_press(server)
-           || read(&server->buffers_bytes) > max - max / POOL_STRANGERS_PART;
+           || load(&server->buffers_bytes) > max - max / POOL_STRANGERS_PART;
 }
 
 /* Nobody is asked any more: whatever this worker has goes. */
 static bool is_full(const struct server *server)
 {
-    return read(&server->buffers_bytes) > server->options.buffers_bytes_max
-           || read(&server->strangers_bytes) > 2 * pool_strangers_max(server);
+    return load(&server->buffers_bytes) > server->options.buffers_bytes_max
+           || load(&server->strangers_bytes) > 2 * pool_strangers_max(server);
 }
 
 /* The greatest class in which the worker has a connection that may be chosen; -1: none. */
 static int top_class(const struct worker *worker, bool strangers_only)
 {
     const struct pool *pool = &worker->pool;
-    uint64_t classes = read(&pool->classes[POOL_STRANGERS]);
+    uint64_t classes = load(&pool->classes[POOL_STRANGERS]);
     if (!strangers_only) {
-        classes |= read(&pool->classes[POOL_FRIENDS]);
+        classes |= load(&pool->classes[POOL_FRIENDS]);
     }
     return classes > 0 ? 63 - __builtin_clzll(classes) : -1;
 }

@@ -10,7 +10,9 @@
  * Connections stand in lists by the power of two of what they keep, so one of the greatest is at hand, to a
  * factor of two; among equals it is the one that has been there longest. Each worker has lists of its own and
  * shows the others which are not empty. If another worker has a greater one, that worker is asked to cut it off,
- * and nobody waits for it: the last 16th is for what comes meanwhile. */
+ * and nobody waits for it: the last 16th is for what comes meanwhile.
+ *
+ * The allocator keeps what a flood leaves behind. When one is over the main thread gives that back to the system. */
 #ifndef WEIR_SERVER_POOL_H
 #define WEIR_SERVER_POOL_H
 
@@ -26,6 +28,8 @@ struct worker;
 enum pool_share { POOL_FRIENDS, POOL_STRANGERS, POOL_SHARE_COUNT };
 
 enum {
+    POOL_SWOLLEN_PART = 8,         // of --buffers-max: above it was a flood, which is over below ..
+    POOL_EBBED_PART = 32,          // .. this
     POOL_CLASS_COUNT = 64,         // class c: 2^c bytes and more, less than 2^(c+1)
     POOL_STRANGERS_PART = 16,      // strangers have this part of --buffers-max ..
     POOL_STRANGERS_MIN = 64 * 1024 // .. and at least so much, unless that is more than all

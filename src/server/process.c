@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -10,6 +11,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+void process_trim_memory(void)
+{
+#ifdef __GLIBC__ // others give back by themselves
+    (void)malloc_trim(0);
+#endif
+}
 
 static uint64_t micros(struct timeval time)
 {

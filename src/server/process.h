@@ -25,6 +25,10 @@ bool process_hold_standard_fds(void);
  * fails (SIGBUS), instead of being killed with a core. Startup only. */
 void process_end_if_cut(void);
 
+/* Gives memory that was freed, and that the allocator keeps, back to the system. May take milliseconds per 100 MiB,
+ * in which other threads that allocate wait. Thread-safe. */
+void process_trim_memory(void);
+
 /* How many processors this process may run on: less than the machine's in a container or under
  * taskset. At least 1. */
 size_t process_processor_count(void);

@@ -56,12 +56,18 @@ static int read_signal(int fd)
     return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
 
-/* Waits until a worker has ended or a signal has arrived, which it returns; 0 otherwise. */
+/* Waits until a worker has ended, a flood of buffers is over, or a signal has arrived, which it returns; 0
+ * otherwise. */
 static int wait_for_something(struct server *server, int signal_fd, size_t *ended_count)
 {
     struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
-                           {.fd = server->ended_fd, .events = POLLIN}};
-    (void)poll(fds, 2, -1);
+                           {.fd = server->ended_fd, .events = POLLIN},
+                           {.fd = server->ebb_fd, .events = POLLIN}};
+    (void)poll(fds, 3, -1);
+    uint64_t ignored;
+    if (read(server->ebb_fd, &ignored, sizeof ignored) == (ssize_t)sizeof ignored) {
+        process_trim_memory();
+    }
     uint64_t ended = 0;
     if (read(server->ended_fd, &ended, sizeof ended) == (ssize_t)sizeof ended) {
         *ended_count += (size_t)ended;
@@ -214,6 +220,7 @@ static int serve(struct server *server)
     uint64_t fd_limit = process_raise_fd_limit();
     int signal_fd = open_signals();
     server->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    server->ebb_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int result = startup_open_listeners(server);
     if (result != EXIT_DONE) {
         return result;
@@ -222,7 +229,7 @@ static int serve(struct server *server)
     if (!open_limiter(server) || !editions_open(server)) {
         return EXIT_FAILED;
     }
-    if (signal_fd < 0 || server->ended_fd < 0 || !open_address_table(server)
+    if (signal_fd < 0 || server->ended_fd < 0 || server->ebb_fd < 0 || !open_address_table(server)
         || !open_workers(server)) {
         (void)fprintf(stderr, "weir serve: cannot start: %s\n", strerror(errno));
         return EXIT_FAILED;
@@ -238,6 +245,7 @@ static int serve(struct server *server)
         log_number("uptime_s", (weir_clock_now_ns() - server->started_ns) / NS_PER_S));
     (void)close(signal_fd);
     (void)close(server->ended_fd);
+    (void)close(server->ebb_fd);
     return EXIT_DONE;
 }
 

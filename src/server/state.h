@@ -8,6 +8,7 @@
  * is_draining         the main thread            release   acquire in server_is_draining()
  * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
  * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound; so is strangers_bytes, a part of it
+ * is_swollen          workers, swapped           relaxed   nothing: who swaps it back tells
  * next_id             workers, fetch-add         relaxed   nothing: only unique
  * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
  * a worker's pool     classes: that worker; is_asked: exchanged by all; relaxed, hints: see pool.h
@@ -61,10 +62,12 @@ struct server {
     _Atomic uint64_t connection_count;
     _Atomic uint64_t buffers_bytes;   // see pool.h
     _Atomic uint64_t strangers_bytes; // of those that have not said the password
+    _Atomic bool is_swollen;          // buffers_bytes was great, and is not small again
     _Atomic uint64_t next_id;
     _Atomic uint64_t next_worker;
     struct address_table *addresses; // NULL without a password and --max-connections-per-address
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
+    int ebb_fd;                      // likewise: a flood of buffers is over
 
     /* One gate per thing that clients can make us log. */
     struct log_gate full_gate, cut_gate, accept_gate, auth_gate;

@@ -363,6 +363,23 @@ def test_all_that_waits_together_is_bounded():
         wait_until(lambda: buffers_bytes(server) == 0, "the buffers to be given back")
 
 
+def test_memory_goes_back_to_the_system_after_a_flood():
+    half = b"POST /v1/take HTTP/1.1\r\nHost: weir\r\nContent-Length: 60000\r\n\r\n" + b" " * 59_000
+    with WeirServer("--memory", "1M", "--threads", 2, "--buffers-max", "128M") as server:
+        assert ping(("127.0.0.1", server.resp_port)) == "PONG"
+        buffers_bytes(server)
+        before = server.rss_bytes()
+        clients = [connect(server.http_port) for _ in range(900)]
+        for client in clients:
+            client.sendall(half)
+        wait_until(lambda: buffers_bytes(server) >= 900 * 59_000, "the flood")
+        for client in clients:
+            client.close()
+        wait_until(lambda: buffers_bytes(server) == 0, "the ebb")
+        if os.environ.get("WEIR_PRESET") not in ("asan", "tsan"):  # they keep what was freed
+            wait_until(lambda: server.rss_bytes() - before < 12 << 20, "the memory", 5)
+
+
 # ---- many ----
 
 

@@ -47,6 +47,9 @@ void command_help(const struct command *command);
 /* How weir was called, to repeat in commands that people may paste. Set once, by main(). */
 extern const char *program_path;
 
+/* Puts ? in place of control characters: text may come from anybody, and their terminal codes are none of ours. */
+void make_printable(char *text);
+
 /* "weir take: what" and a newline, to standard error. */
 __attribute__((format(printf, 2, 3))) void complain(const struct command *command,
                                                     const char *format, ...);

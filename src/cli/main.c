@@ -52,7 +52,10 @@ static const char *command_name(const void *commands, int i)
 static int unknown_command(const char *name)
 {
     const char *nearest = nearest_word(name, command_name, COMMANDS);
-    (void)fprintf(stderr, "weir: unknown command '%.60s'", name);
+    char shown[61];
+    (void)snprintf(shown, sizeof shown, "%s", name);
+    make_printable(shown);
+    (void)fprintf(stderr, "weir: unknown command '%s'", shown);
     if (nearest != NULL) {
         (void)fprintf(stderr, "; did you mean weir %s?", nearest);
     }

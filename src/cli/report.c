@@ -13,16 +13,20 @@
 
 enum { LINE_BYTES = 2048 };
 
-/* One line to standard error. What strangers sent may be in it, and their terminal codes are none
- * of ours. */
+void make_printable(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    }
+}
+
+/* One line to standard error. */
 __attribute__((format(printf, 2, 0))) static void say_line(const struct command *command,
                                                            const char *format, va_list args)
 {
     char line[LINE_BYTES];
     (void)vsnprintf(line, sizeof line, format, args);
-    for (char *c = line; *c != '\0'; c++) {
-        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
-    }
+    make_printable(line);
     (void)fprintf(stderr, "weir %s: %s", command->name, line);
 }
 

@@ -511,6 +511,12 @@ def test_unknown_commands_suggest_the_nearest():
         done = weir(typed)
         assert done.returncode == 2
         assert f"did you mean weir {meant}?" in done.stderr
+
+
+def test_an_unknown_command_sends_no_codes_to_the_terminal():
+    done = weir("\x1b[31mred\x07\x7f")
+    assert done.returncode == 2
+    assert done.stderr.startswith("weir: unknown command '?[31mred??'")
     done = weir("frobnicate")
     assert done.returncode == 2
     assert "did you mean" not in done.stderr

@@ -217,9 +217,21 @@ static void test_closes_on_browsers(void **state)
     (void)state;
     assert_last_answer("POST / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.TAKE k 1/s\r\n", "");
     world_connect(&world);
-    assert_last_answer("GET / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.TAKE k 1/s\r\n",
-                       "-ERR wrong number of arguments for 'get' command\r\n");
-    world_connect(&world);
+    static const char *const lines[] = {
+        "GET / HTTP/1.1\r\n",
+        "GET /x HTTP/1.0\n",
+        "get /%0d%0aWEIR.TAKE HTTP/1.1 \r\n",
+        "PUT /a b HTTP/1.1\r\n",
+        "WEIR.TAKE k 1/s HTTP/1.1\r\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char text[100];
+        (void)snprintf(text, sizeof text, "%sWEIR.TAKE k 1/s\r\n", lines[i]);
+        assert_last_answer(text, "");
+        world_connect(&world);
+    }
+    assert_answer("*2\r\n$4\r\nECHO\r\n$8\r\nHTTP/1.1\r\n", "$8\r\nHTTP/1.1\r\n");
+    assert_answer("ECHO HTTP/2.0\n", "$8\r\nHTTP/2.0\r\n");
     assert_answer("WEIR.SHOW k 1/s\n",
                   "*8\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:0\r\n:0\r\n$1\r\n0\r\n:0\r\n");
 }

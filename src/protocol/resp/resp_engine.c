@@ -206,11 +206,17 @@ static bool is_question(const struct resp_handler *handler)
     return handler >= QUESTION_HANDLERS && handler < QUESTION_HANDLERS + count;
 }
 
-/* True if a web browser was made to speak to this port: its first words are no command, and what
- * follows may be (as Redis: cross protocol scripting). */
-static bool is_http(struct bytes name)
+/* True if the client speaks HTTP: a web browser, or a server that was made to ask for an address of somebody's choice.
+ * Its request line is no command, but what follows may be. Redis knows POST and Host: only (cross protocol
+ * scripting), and then runs what lies behind a GET in the same packet. */
+static bool is_http(const struct resp_command *command, const struct resp_handler *handler)
 {
-    return resp_word_is(name, "post") || resp_word_is(name, "host:");
+    struct bytes first = command->args[0];
+    struct bytes last = command->args[command->arg_count - 1];
+    bool is_request_line = command->is_inline && command->arg_count > 1 && last.length == 8
+                           && memcmp(last.at, "HTTP/1.", 7) == 0;
+    return is_request_line
+           || (handler == NULL && (resp_word_is(first, "post") || resp_word_is(first, "host:")));
 }
 
 /* False, and an error is written, where a command is refused before anybody looks at what it asks. */
@@ -251,7 +257,7 @@ void resp_call_command(struct resp_call *call)
     if (handler == NULL) {
         handler = resp_find_handler(call->service, name);
     }
-    if (handler == NULL && is_http(name)) {
+    if (is_http(call->command, handler)) {
         call->closes = true;
     } else if (!check_command(call, handler)) {
         resp_transaction_spoil(call->session);

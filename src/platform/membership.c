@@ -121,23 +121,16 @@ static bool set_lock(int fd, int command, short type, uint64_t from, uint64_t le
     return result == 0;
 }
 
-/* What is locked by another description, from this byte on. False, with errno, if the kernel cannot say. */
-static bool find_locked(int fd, uint64_t from, uint64_t length, bool *is_locked, uint64_t *at)
-{
-    struct flock bytes = bytes_of(F_WRLCK, from, length);
-    if (fcntl(fd, F_OFD_GETLK, &bytes) != 0) {
-        return false;
-    }
-    *is_locked = bytes.l_type != F_UNLCK;
-    *at = (uint64_t)bytes.l_start;
-    return true;
-}
+enum answer { OPEN, LOCKED, UNKNOWN };
 
-static bool is_locked(int fd, uint64_t byte)
+/* Whether another description holds this byte. */
+static enum answer ask(int fd, uint64_t byte)
 {
-    bool is_locked;
-    uint64_t at;
-    return find_locked(fd, byte, 1, &is_locked, &at) && is_locked;
+    struct flock bytes = bytes_of(F_WRLCK, byte, 1);
+    if (fcntl(fd, F_OFD_GETLK, &bytes) != 0) {
+        return UNKNOWN;
+    }
+    return bytes.l_type != F_UNLCK ? LOCKED : OPEN;
 }
 
 /* ---- the gate ---- */
@@ -233,7 +226,7 @@ bool membership_join(struct membership *members)
         return fail_at_gate(members);
     }
     open_gate(members); // only the mapping holds it now
-    if (!is_locked(members->fd, id)) {
+    if (ask(members->fd, id) != LOCKED) {
         mapping_close(&hold);
         errno = ENOTSUP; // not here, then
         return false;
@@ -265,7 +258,7 @@ void membership_close(struct membership *members)
 static bool is_alive_by_name(const struct membership *members, uint64_t id)
 {
     int fd = open_again(members);
-    bool is_alive = fd < 0 || is_locked(fd, id);
+    bool is_alive = fd < 0 || ask(fd, id) != OPEN;
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -274,17 +267,15 @@ static bool is_alive_by_name(const struct membership *members, uint64_t id)
 
 bool membership_is_alive(const struct membership *members, uint64_t id)
 {
-    bool is_locked;
-    uint64_t at;
     if (id == members->id) {
         return true; // a lock of our own is none to us
     }
     if (id % 2 != 0 || id < MEMBERSHIP_ID_MIN || id > MEMBERSHIP_ID_MAX) {
         return false; // nobody's: the memory is damaged
     }
-    bool is_known = find_locked(members->fd, id, 1, &is_locked, &at);
-    if (is_known && is_locked) {
-        return true;
+    enum answer answer = ask(members->fd, id);
+    if (answer == OPEN && is_the_file(members, members->fd)) {
+        return false;
     }
-    return is_known && is_the_file(members, members->fd) ? false : is_alive_by_name(members, id);
+    return answer == LOCKED || is_alive_by_name(members, id);
 }

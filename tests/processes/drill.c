@@ -186,6 +186,7 @@ void drill_key(enum drill_where where, char key[DRILL_KEY_MAX])
 
 static void begin_to_hold(void)
 {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // also while it is stopped
     if (holder.enters != NULL) {
         holder.enters();
     }
@@ -193,6 +194,8 @@ static void begin_to_hold(void)
     pid_t child = holder.forks ? fork() : 0;
     if (holder.forks && child == 0) {
         (void)alarm(2 * DRILL_BLOCKED_S);
+        (void)close(STDOUT_FILENO); // else a test that fails would not end before that
+        (void)close(STDERR_FILENO);
         for (;;) {
             (void)pause();
         }

@@ -316,6 +316,31 @@ static void test_one_that_dies_at_the_gate_opens_it(void **state)
     assert_true(leave(&own));
 }
 
+static bool is_gate_held(int fd)
+{
+    struct flock gate = {.l_type = F_WRLCK, .l_start = (off_t)MEMBERSHIP_GATE, .l_len = 1};
+    assert_int_equal(fcntl(fd, F_OFD_GETLK, &gate), 0);
+    return gate.l_type != F_UNLCK;
+}
+
+static void test_the_gate_is_held_while_one_joins_or_leaves(void **state)
+{
+    int fd = *(int *)*state;
+    struct membership members;
+    bool is_alone;
+    assert_true(membership_open(&members, fd, NULL));
+    membership_fork_lock();
+    assert_true(membership_begin(&members, &is_alone));
+    assert_true(is_gate_held(fd));
+    assert_true(membership_join(&members));
+    assert_false(is_gate_held(fd));
+    assert_true(membership_end(&members, &is_alone));
+    assert_true(is_gate_held(fd));
+    membership_close(&members);
+    assert_false(is_gate_held(fd));
+    membership_fork_unlock();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -329,6 +354,7 @@ int main(void)
         TEST(test_one_that_has_closed_all_files_joins_by_the_name),
         TEST(test_numbers_of_processes_mean_nothing),
         TEST(test_one_that_dies_at_the_gate_opens_it),
+        TEST(test_the_gate_is_held_while_one_joins_or_leaves),
     };
     (void)alarm(HANGS_S);
     return cmocka_run_group_tests(tests, NULL, NULL);

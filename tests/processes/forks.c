@@ -21,7 +21,7 @@ enum { GENERATIONS = 3, DESCRIPTORS = 64, EACH = 2 };
 struct family {
     volatile pid_t pids[GENERATIONS];
     volatile int allowed[GENERATIONS];
-    volatile int verdict;
+    volatile enum weir_verdict verdict;
     volatile enum weir_status status;
     volatile int done;
 };
@@ -144,7 +144,7 @@ static void in_memory_without_descriptors(void)
     }
     (void)waitpid(child, NULL, 0);
     if (family->verdict != WEIR_FAILED || family->status != WEIR_E_SYSTEM) {
-        give_up("it got %s, and %s", weir_verdict_word((enum weir_verdict)family->verdict),
+        give_up("it got %s, and %s", weir_verdict_word(family->verdict),
                 weir_status_name(family->status));
     }
     drill_must_be(drill_count("family"), DRILL_CAPACITY, "the parent");

@@ -298,7 +298,9 @@ bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *
  * whoever finds no place is refused. A timeout of 0 is weir_limiter_take(); one above WEIR_SPAN_NS_MAX
  * counts as that. Not for a limiter with a `caller_clock`, which knows no instant at which to wake.
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.
- * Not a point of cancellation: pthread_cancel() comes too late. */
+ * A point of cancellation while it sleeps. A thread that pthread_cancel() ends there gives its place back at
+ * once, and those behind it move up. If it was let through at that very instant, the charge stays, as for a
+ * thread that is cancelled just after this call. No other call of this header is a point of cancellation. */
 struct weir_decision weir_limiter_acquire(struct weir_limiter *limiter,
                                           const struct weir_rule *rule, const void *key,
                                           size_t key_len, uint64_t cost_micro, uint64_t timeout_ns);

@@ -150,8 +150,11 @@ void weir_shaper_shut_down(struct weir_shaper *shaper);
  *   now_ns      the reading at which it arrives. Due items are in line until they are popped, but
  *               they have drained: pop first, and at one instant egress comes before arrival
  * Thread-safe. With WEIR_OVERFLOW_BLOCK it blocks the thread until the item fits at the reading of
- * another thread's pop or cancel, or until shut-down; not a point of cancellation. Never
- * allocates. */
+ * another thread's pop or cancel, or until shut-down. Never allocates.
+ * A point of cancellation while it is blocked. A thread that pthread_cancel() ends there no longer waits, and
+ * its item is still the caller's. If the item got in at that very instant, it stays in line, as for a thread
+ * that is cancelled just after this call. No other call of this header is a point of cancellation, and
+ * neither are the functions of the config while the shaper calls them. */
 struct weir_submitted weir_shaper_submit(struct weir_shaper *shaper, void *item,
                                          uint64_t cost_micro, uint64_t now_ns);
 

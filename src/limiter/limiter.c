@@ -16,13 +16,16 @@
 #include "platform/random.h"
 #include "store/table/siphash.h"
 #include "store/table/table.h"
+#include "sync/cancel.h"
 
 void weir_limiter_close(struct weir_limiter *limiter)
 {
     if (limiter != NULL) {
+        int before = cancel_forbid(); // it waits for the attendant of shared lines
         lines_close(limiter->lines);
         limiter->store->ops->close(limiter->store);
         free(limiter);
+        cancel_allow(before);
     }
 }
 
@@ -79,14 +82,11 @@ static enum weir_status open_store(struct weir_limiter *limiter, const struct st
     return WEIR_OK;
 }
 
-enum weir_status weir_limiter_open(struct weir_limiter **limiter,
-                                   const struct weir_limiter_config *config,
-                                   struct weir_error *error)
+static enum weir_status open_limiter(struct weir_limiter **limiter,
+                                     const struct weir_limiter_config *config,
+                                     struct weir_error *error)
 {
-    static const struct weir_limiter_config USUAL = {0};
     struct store_url url;
-    config = config != NULL ? config : &USUAL;
-    *limiter = NULL;
     enum weir_status status =
         store_url_parse(&url, config->store != NULL ? config->store : "memory:", error);
     status = status == WEIR_OK ? choose_bytes(&url, config, error) : status;
@@ -119,6 +119,18 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
     }
     *limiter = made;
     return WEIR_OK;
+}
+
+enum weir_status weir_limiter_open(struct weir_limiter **limiter,
+                                   const struct weir_limiter_config *config,
+                                   struct weir_error *error)
+{
+    static const struct weir_limiter_config USUAL = {0};
+    *limiter = NULL;
+    int before = cancel_forbid(); // what is open by then would be lost
+    enum weir_status status = open_limiter(limiter, config != NULL ? config : &USUAL, error);
+    cancel_allow(before);
+    return status;
 }
 
 enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shaper: a line (shaper_line.h) that threads share, and what happens to who does not fit. */
+ * The shaper: a line (shaper_line.h) that threads share, and what happens to who does not fit.
+ *
+ * pthread_cancel() ends the wait of a blocked thread while it sleeps, and nothing else: not what the
+ * program's own functions do, which are called between two changes of the shaper. */
 #include "weir/shaper.h"
 
 #include <assert.h>
@@ -9,11 +12,13 @@
 
 #include "core/fail.h"
 #include "limiter/shaper_line.h"
+#include "sync/cancel.h"
 #include "sync/mutex.h"
 
 /* A thread that waits to get in; on its stack. */
 struct blocked {
     struct blocked *next;
+    struct weir_shaper *shaper;
     void *item;
     uint64_t cost_micro;
     uint64_t now_ns; // when it came
@@ -80,19 +85,19 @@ static void join_blocked(struct weir_shaper *shaper, struct blocked *blocked)
     shaper->sleeping_count++;
 }
 
-static void sleep_until_answered(struct weir_shaper *shaper, struct blocked *blocked)
+/* Before it is answered. */
+static void leave_blocked(struct weir_shaper *shaper, const struct blocked *leaving)
 {
-    int cancel_state;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    mutex_lock(&shaper->mutex);
-    while (!blocked->is_answered) {
-        (void)pthread_cond_wait(&blocked->answered, &shaper->mutex.mutex);
+    struct blocked *before = NULL, *blocked = shaper->first_blocked;
+    while (blocked != leaving) {
+        before = blocked;
+        blocked = blocked->next;
     }
-    if (--shaper->sleeping_count == 0) {
-        (void)pthread_cond_signal(&shaper->all_left);
+    *(before == NULL ? &shaper->first_blocked : &before->next) = leaving->next;
+    if (leaving->next == NULL) {
+        shaper->last_blocked = before;
     }
-    mutex_unlock(&shaper->mutex);
-    (void)pthread_setcancelstate(cancel_state, NULL);
+    shaper->stats.blocked_count--;
 }
 
 static uint64_t next_ns(const struct weir_shaper *shaper)
@@ -137,13 +142,15 @@ static void enter_dropping(struct weir_shaper *shaper, void *item, uint64_t cost
     }
 }
 
-/* Without the lock. */
+/* Without the lock. All of them: they have left the line. */
 static void hand_over(const struct weir_shaper *shaper, const struct dropped *dropped)
 {
+    int before = cancel_forbid();
     for (uint32_t i = 0; i < dropped->count && shaper->config.dropped != NULL; i++) {
         shaper->config.dropped(shaper->config.context, dropped->places[i].item,
                                dropped->places[i].ticket);
     }
+    cancel_allow(before);
 }
 
 /* ---- opening and closing ---- */
@@ -161,7 +168,9 @@ static void unlock_and_tell(struct weir_shaper *shaper, uint64_t before_ns)
     assert(shaper_line_valid(&shaper->line));
     mutex_unlock(&shaper->mutex);
     if (is_sooner && shaper->config.sooner != NULL) {
+        int before = cancel_forbid(); // the change that it tells of has to be answered
         shaper->config.sooner(shaper->config.context);
+        cancel_allow(before);
     }
 }
 
@@ -222,6 +231,7 @@ void weir_shaper_close(struct weir_shaper *shaper)
     if (shaper == NULL) {
         return;
     }
+    int before = cancel_forbid();
     weir_shaper_shut_down(shaper);
     mutex_lock(&shaper->mutex);
     while (shaper->sleeping_count != 0) {
@@ -236,6 +246,7 @@ void weir_shaper_close(struct weir_shaper *shaper)
     (void)pthread_cond_destroy(&shaper->all_left);
     shaper_line_fini(&shaper->line);
     free(shaper);
+    cancel_allow(before);
 }
 
 /* ---- the calls ---- */
@@ -267,11 +278,55 @@ static struct weir_submitted submit_now(struct weir_shaper *shaper, void *item, 
     return submitted;
 }
 
+/* Under the lock. close() frees the shaper after the last one. */
+static void count_out(struct weir_shaper *shaper)
+{
+    if (--shaper->sleeping_count == 0) {
+        (void)pthread_cond_signal(&shaper->all_left);
+    }
+}
+
+/* The thread was cancelled, and its sleep ended with the lock held. An item that got in meanwhile stays in
+ * line: the thread is then cancelled as if just after its call. Those behind may fit where this one did not,
+ * and whoever pops has to hear when. */
+static void leave_cancelled(void *argument)
+{
+    struct blocked *blocked = argument;
+    struct weir_shaper *shaper = blocked->shaper;
+    uint64_t before_ns = next_ns(shaper);
+    if (!blocked->is_answered) {
+        leave_blocked(shaper, blocked);
+    }
+    unlock_and_tell(shaper, before_ns);
+    lock(shaper);
+    count_out(shaper);
+    mutex_unlock(&shaper->mutex);
+    (void)pthread_cond_destroy(&blocked->answered);
+}
+
+/* Cancellation is as the caller had it while this sleeps, and forbidden otherwise. */
+static void sleep_until_answered(struct weir_shaper *shaper, struct blocked *blocked,
+                                 int cancel_state)
+{
+    mutex_lock(&shaper->mutex);
+    while (!blocked->is_answered) {
+        pthread_cleanup_push(leave_cancelled, blocked);
+        cancel_allow(cancel_state);
+        (void)pthread_cond_wait(&blocked->answered, &shaper->mutex.mutex);
+        (void)cancel_forbid();
+        pthread_cleanup_pop(0);
+    }
+    count_out(shaper);
+    mutex_unlock(&shaper->mutex);
+}
+
 static struct weir_submitted submit_blocking(struct weir_shaper *shaper, void *item,
                                              uint64_t cost_micro, uint64_t now_ns)
 {
     struct dropped none = {.count = 0};
-    struct blocked blocked = {.item = item, .cost_micro = cost_micro, .now_ns = now_ns};
+    struct blocked blocked = {
+        .shaper = shaper, .item = item, .cost_micro = cost_micro, .now_ns = now_ns};
+    int cancel_state = cancel_forbid(); // `blocked` leaves the list before this thread does
     lock(shaper);
     uint64_t before_ns = next_ns(shaper);
     blocked.submitted = submit_now(shaper, item, cost_micro, now_ns, &none);
@@ -282,9 +337,10 @@ static struct weir_submitted submit_blocking(struct weir_shaper *shaper, void *i
     }
     unlock_and_tell(shaper, before_ns);
     if (must_wait) {
-        sleep_until_answered(shaper, &blocked);
+        sleep_until_answered(shaper, &blocked, cancel_state);
         (void)pthread_cond_destroy(&blocked.answered);
     }
+    cancel_allow(cancel_state);
     return blocked.submitted;
 }
 

@@ -475,6 +475,75 @@ static void test_acquire_is_fifo(void)
     weir_limiter_close(limiter);
 }
 
+static void cancel_sleeper(struct sleeper *sleeper)
+{
+    void *result;
+    (void)pthread_cancel(sleeper->thread);
+    (void)pthread_join(sleeper->thread, &result);
+    require(result == PTHREAD_CANCELED, "it was cancelled");
+    require(load(&sleeper->is_back) == 0, "while it waited");
+}
+
+/* Wherever it stands; and nobody else notices, but that they move up. */
+static void test_a_cancelled_thread_gives_its_place_back(void)
+{
+    static const struct round ROUND = {"acquire, cancelled", "1/h capacity=1", true};
+    struct sleeper sleepers[5];
+    struct lines_stats stats;
+    open_round(&ROUND, 1);
+    (void)weir_limiter_take(limiter, &rule, "key", 3, WEIR_UNIT);
+    for (uint64_t i = 0; i < 5; i++) {
+        start_sleeper(&sleepers[i], WEIR_SPAN_NS_MAX);
+        wait_for_line(i + 1);
+    }
+    cancel_sleeper(&sleepers[4]); // the last, the first, one in the middle
+    cancel_sleeper(&sleepers[0]);
+    cancel_sleeper(&sleepers[2]);
+    lines_read_stats(limiter->lines, &stats);
+    require(stats.waiting_count == 2 && stats.left_count == 3, "their places are free");
+    for (int i = 1; i < 5; i += 2) {
+        require(load(&sleepers[3].is_back) == 0, "one after the other");
+        (void)weir_limiter_refund(limiter, &rule, "key", 3, WEIR_UNIT);
+        (void)pthread_join(sleepers[i].thread, NULL);
+        require(sleepers[i].decision.verdict == WEIR_ALLOWED, "it is its turn");
+    }
+    check_marks();
+    weir_limiter_close(limiter);
+}
+
+/* Under two limits, with the request there before it joins: it acts when the thread sleeps. */
+static void *acquire_cancelled(void *argument)
+{
+    struct weir_rule *other = argument;
+    struct weir_request requests[] = {
+        {.rule = &rule, .key = "key", .key_len = 3, .cost_micro = WEIR_UNIT, .and_next = true},
+        {.rule = other, .key = "key", .key_len = 3, .cost_micro = WEIR_UNIT}};
+    struct weir_decision decisions[2];
+    (void)pthread_cancel(pthread_self());
+    weir_limiter_acquire_all(limiter, requests, decisions, 2, WEIR_SPAN_NS_MAX);
+    return NULL;
+}
+
+static void test_a_cancelled_thread_leaves_all_of_its_lines(void)
+{
+    static const struct round ROUND = {"acquire, cancelled in two", "1/h capacity=1", true};
+    struct weir_rule other;
+    pthread_t thread;
+    void *result;
+    struct lines_stats stats;
+    open_round(&ROUND, 1);
+    require(weir_rule_from_text(&other, limiter, "1/h capacity=2", NULL) == WEIR_OK, "a rule");
+    (void)weir_limiter_take(limiter, &rule, "key", 3, WEIR_UNIT);
+    (void)weir_limiter_take(limiter, &other, "key", 3, 2 * WEIR_UNIT);
+    require(pthread_create(&thread, NULL, acquire_cancelled, &other) == 0, "a thread");
+    (void)pthread_join(thread, &result);
+    require(result == PTHREAD_CANCELED, "it was cancelled");
+    lines_read_stats(limiter->lines, &stats);
+    require(stats.waiting_count == 0 && stats.left_count == 1, "its places are free");
+    check_marks();
+    weir_limiter_close(limiter);
+}
+
 static void test_acquire_does_not_wait_in_vain(void)
 {
     static const struct round ROUND = {"acquire, in vain", "1/h capacity=1", true};
@@ -570,6 +639,8 @@ int main(int argc, char **argv)
             run_round(&ROUNDS[i], seed++);
         }
         test_acquire_is_fifo();
+        test_a_cancelled_thread_gives_its_place_back();
+        test_a_cancelled_thread_leaves_all_of_its_lines();
         test_acquire_does_not_wait_in_vain();
         test_acquire_gives_up_at_its_deadline();
         test_acquire_admits_no_more_than_the_rate();

@@ -42,6 +42,20 @@ static void assert_got_in(struct sender *sender, uint64_t egress_ns)
     assert_int_equal(sender->submitted.egress_ns, egress_ns);
 }
 
+static void assert_joins_cancelled(struct sender *sender)
+{
+    void *result;
+    assert_int_equal(pthread_join(sender->thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+}
+
+static void assert_cancelled(struct sender *sender)
+{
+    assert_int_equal(pthread_cancel(sender->thread), 0);
+    assert_joins_cancelled(sender);
+    assert_false(sender->is_done);
+}
+
 static void test_blocked_threads_get_in_as_room_comes_first_come_first_served(void **state)
 {
     (void)state;
@@ -128,6 +142,114 @@ static void test_shut_down_sends_blocked_threads_away(void **state)
     assert_int_equal(told.count, 1); // only a was in line
 }
 
+/* Those behind a cancelled thread fit where it did not, and whoever sleeps is told. */
+static void test_a_cancelled_thread_gives_its_place_back(void **state)
+{
+    (void)state;
+    open_with("queue 10/s capacity=3", WEIR_OVERFLOW_BLOCK, 0);
+    static struct sender large = {.letter = 'b', .cost_micro = 3 * WEIR_UNIT};
+    static struct sender middle = {.letter = 'c', .cost_micro = 2 * WEIR_UNIT};
+    static struct sender small = {.letter = 'd', .cost_micro = WEIR_UNIT};
+    submit('a', 2, 0, 200 * MS);
+    start_blocked(&large);
+    start_blocked(&middle);
+    start_blocked(&small);
+    assert_cancelled(&middle);
+    assert_int_equal(stats_of().blocked_count, 2);
+    int told_before = told.sooner_count;
+    assert_cancelled(&large);
+    assert_int_equal(told.sooner_count, told_before + 1);
+    assert_int_equal(weir_shaper_next_ns(shaper), 0);
+    assert_nothing_due(0); // but lets in the small one
+    assert_got_in(&small, 300 * MS);
+    assert_int_equal(stats_of().blocked_count, 0);
+    assert_leaves_as("ad", (const uint64_t[]){200 * MS, 300 * MS});
+}
+
+/* As one that was the last, and that others come behind. */
+static void test_others_are_blocked_behind_a_cancelled_thread(void **state)
+{
+    (void)state;
+    open_with("queue 10/s capacity=1", WEIR_OVERFLOW_BLOCK, 0);
+    static struct sender first = {.letter = 'b', .cost_micro = WEIR_UNIT};
+    static struct sender last = {.letter = 'c', .cost_micro = WEIR_UNIT};
+    static struct sender next = {.letter = 'd', .cost_micro = WEIR_UNIT};
+    submit('a', 1, 0, 100 * MS);
+    start_blocked(&first);
+    start_blocked(&last);
+    assert_cancelled(&last);
+    start_blocked(&next);
+    assert_pops('a', 100 * MS, 100 * MS);
+    assert_got_in(&first, 200 * MS);
+    assert_pops('b', 200 * MS, 200 * MS);
+    assert_got_in(&next, 300 * MS);
+}
+
+/* The functions of the config are usually points of cancellation: they write to a pipe. */
+static _Atomic int returned_count;
+
+static void be_cancelled_telling(void *context)
+{
+    (void)context;
+    pthread_testcancel();
+    returned_count++;
+}
+
+static void be_cancelled_dropping(void *context, void *item, uint64_t ticket)
+{
+    (void)item, (void)ticket;
+    be_cancelled_telling(context);
+}
+
+static void open_cancelling(const char *text, enum weir_overflow overflow)
+{
+    struct weir_shaper_config config = {
+        .overflow = overflow, .dropped = be_cancelled_dropping, .sooner = be_cancelled_telling};
+    returned_count = 0;
+    assert_int_equal(weir_limit_from_text(&limit, text, NULL), WEIR_OK);
+    assert_int_equal(weir_shaper_open(&shaper, &limit, &config, NULL), WEIR_OK);
+}
+
+static void *send_item_cancelled(void *argument)
+{
+    (void)pthread_cancel(pthread_self()); // acts at the next point of cancellation
+    (void)send_item(argument);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void test_a_thread_is_not_cancelled_while_it_tells(void **state)
+{
+    (void)state;
+    open_cancelling("queue 10/s capacity=10 first=now", WEIR_OVERFLOW_BLOCK);
+    static struct sender sender = {.letter = 'b', .cost_micro = 10 * WEIR_UNIT};
+    submit('a', 10, 0, 0);
+    assert_pops('a', 0, 0);
+    int told_before = returned_count;
+    assert_int_equal(pthread_create(&sender.thread, NULL, send_item_cancelled, &sender), 0);
+    assert_joins_cancelled(&sender);
+    assert_int_equal(returned_count, told_before + 1);
+    assert_false(sender.is_done); // but while it was blocked
+    assert_int_equal(stats_of().blocked_count, 0);
+    assert_true(weir_shaper_next_ns(shaper) == UINT64_MAX);
+}
+
+static void test_a_thread_is_not_cancelled_while_it_hands_over_what_it_dropped(void **state)
+{
+    (void)state;
+    open_cancelling("queue 10/s capacity=3", WEIR_OVERFLOW_DROP_OLDEST);
+    static struct sender sender = {.letter = 'd', .cost_micro = 3 * WEIR_UNIT};
+    submit('a', 1, 0, 100 * MS);
+    submit('b', 1, 0, 200 * MS);
+    submit('c', 1, 0, 300 * MS);
+    int told_before = returned_count;
+    assert_int_equal(pthread_create(&sender.thread, NULL, send_item_cancelled, &sender), 0);
+    assert_joins_cancelled(&sender);
+    assert_int_equal(returned_count, told_before + 3);
+    assert_true(sender.is_done);
+    assert_int_equal(sender.submitted.decision.verdict, WEIR_ALLOWED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +258,10 @@ int main(void)
         SHAPER_TEST(test_an_empty_line_lets_in_who_is_blocked_when_time_has_come),
         SHAPER_TEST(test_who_is_blocked_gets_in_no_earlier_than_it_came),
         SHAPER_TEST(test_shut_down_sends_blocked_threads_away),
+        SHAPER_TEST(test_a_cancelled_thread_gives_its_place_back),
+        SHAPER_TEST(test_others_are_blocked_behind_a_cancelled_thread),
+        SHAPER_TEST(test_a_thread_is_not_cancelled_while_it_tells),
+        SHAPER_TEST(test_a_thread_is_not_cancelled_while_it_hands_over_what_it_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * by the first to come is in test_store_home.c; who is killed in the middle, in tests/processes/. */
 #include <errno.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -598,6 +599,42 @@ static void test_a_flush_is_made_when_it_is_due(void **state)
     assert_true(read_header(place->path).time.flushed_ns > header.time.last.empty_at_ns);
 }
 
+/* Opening and closing a file, and writing it to its disk, are full of points of cancellation: a thread that is
+ * cancelled goes on to the end of each call. */
+struct use {
+    const char *url;
+    int done_count;
+};
+
+static void *use_cancelled(void *argument)
+{
+    struct use *use = argument;
+    (void)pthread_cancel(pthread_self());
+    struct weir_limiter *limiter = open_url(use->url);
+    use->done_count++;
+    use->done_count += take(limiter, "k", 1).verdict == WEIR_ALLOWED;
+    weir_limiter_close(limiter);
+    use->done_count++;
+    return NULL;
+}
+
+static void test_a_cancelled_thread_finishes_each_call(void **state)
+{
+    struct place *place = *state;
+    char url[200];
+    struct use use = {url, 0};
+    pthread_t thread;
+    (void)snprintf(url, sizeof url, "%s?flush=1ms", place->url);
+    make(url);
+    struct file_header header = read_header(place->path);
+    header.time.last.empty_at_ns -= 2 * S; // a flush is due
+    write_header(place->path, &header);
+    assert_int_equal(pthread_create(&thread, NULL, use_cancelled, &use), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(use.done_count, 3);
+    assert_true(read_header(place->path).time.flushed_ns > header.time.last.empty_at_ns);
+}
+
 /* Locks that were held when the machine stopped, or when the file was copied. */
 static void hold_all_locks(const char *path)
 {
@@ -729,6 +766,7 @@ int main(void)
         TEST(test_a_clock_that_went_back_goes_on),
         TEST(test_the_pair_of_times_is_renewed),
         TEST(test_a_flush_is_made_when_it_is_due),
+        TEST(test_a_cancelled_thread_finishes_each_call),
         TEST(test_locks_of_another_boot_have_heirs),
         TEST(test_locks_of_a_copy_have_heirs),
         TEST(test_private_memory_says_in_a_child_what_to_open),

@@ -26,6 +26,7 @@
 
 #include "limiter/shared_lines/shared_room.h"
 #include "platform/futex.h"
+#include "sync/cancel.h"
 
 /* ---- the mover ---- */
 
@@ -260,6 +261,7 @@ bool room_follow(struct shared_lines *shared, bool *is_heir)
     struct store *store = shared->lines->store;
     const struct ticket *before = shared->tickets;
     bool is_reached = true;
+    int before_cancel = cancel_forbid(); // any take may come here
     while (is_reached && store->ops->waits_elsewhere(store)) {
         if (shared->standing != 0 && !is_attendant(shared)) {
             wait_for_attendant(shared);
@@ -272,6 +274,7 @@ bool room_follow(struct shared_lines *shared, bool *is_heir)
         }
         *is_heir = lock_acquire(&shared->room->start.lock, room_members(shared));
     }
+    cancel_allow(before_cancel);
     if (!is_reached) {
         strand(shared, before);
     }

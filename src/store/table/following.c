@@ -32,6 +32,7 @@
 #include "store/table/home.h"
 #include "store/table/inside.h"
 #include "store/table/moving.h"
+#include "sync/cancel.h"
 
 enum { PATH_SHOWN = 200 }; // of a path, in a message
 
@@ -134,20 +135,29 @@ static struct table *next_of(struct table *table)
     return next != NULL ? next : open_next(table);
 }
 
-struct table *table_follow(struct table *table, uint64_t hash)
+/* The same, or this table if its buckets stay after all. Cancelled in here, a thread would lose what it has
+ * opened. */
+static struct table *settle_where(struct table *table, uint64_t hash)
 {
     struct file_header *header = table->mapping.at;
+    int before = cancel_forbid();
+    (void)lock_acquire(&header->moving, &table->members); // what its holder left, the phase says
+    bool has_moved = file_phase(header) == FILE_MOVED;
+    if (!has_moved) {
+        file_stay(header, table->root->origin->path);
+        moving_take_back(table, table_stripe_of(table, hash));
+    }
+    lock_release(&header->moving);
+    struct table *next = has_moved ? next_of(table) : table;
+    cancel_allow(before);
+    return next;
+}
+
+struct table *table_follow(struct table *table, uint64_t hash)
+{
     struct table *next = load_pointer(&table->next);
     if (next == NULL) {
-        (void)lock_acquire(&header->moving,
-                           &table->members); // what its holder left, the phase says
-        bool has_moved = file_phase(header) == FILE_MOVED;
-        if (!has_moved) {
-            file_stay(header, table->root->origin->path);
-            moving_take_back(table, table_stripe_of(table, hash));
-        }
-        lock_release(&header->moving);
-        next = has_moved ? next_of(table) : table;
+        next = settle_where(table, hash);
     }
     if (next != NULL && next != table) {
         (void)cas_pointer(&table->root->current, table, next); // if it fails, another was faster

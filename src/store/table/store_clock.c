@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "sync/cancel.h"
+
 static uint64_t wall_now_ns(void)
 {
     struct timespec time;
@@ -44,7 +46,9 @@ static void flush_if_due(const struct store_clock *clock, uint64_t now_ns)
     uint64_t flushed_ns = load_acquire(&clock->shared->flushed_ns);
     if (clock->flush_every_ns != 0 && now_ns > flushed_ns + clock->flush_every_ns
         && cas_word(&clock->shared->flushed_ns, &flushed_ns, now_ns)) {
+        int before = cancel_forbid(); // the take has been charged, and has to be answered
         (void)msync(clock->flushed.at, clock->flushed.bytes, MS_SYNC);
+        cancel_allow(before);
     }
 }
 

@@ -2,7 +2,9 @@
 #include "cli/store_resize.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +13,8 @@
 #include "server/process.h"
 #include "store/table/resize.h"
 
-/* Whoever interrupts this gets everything back as it was; stopped by ^Z it would hold up others. */
+/* ^C gives everything back as it was. ^Z, ^S and a terminal whose other end hangs do not stop this process:
+ * while it moves the buckets, every take of a bucket that has moved waits for it. */
 static volatile sig_atomic_t is_interrupted;
 
 static void note_interrupt(int number)
@@ -30,6 +33,7 @@ static void catch_interrupts(void)
     }
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGTSTP, &action, NULL);
+    (void)sigaction(SIGTTOU, &action, NULL);
 }
 
 /* What was shown last, on a terminal. */
@@ -39,13 +43,28 @@ struct progress {
     uint64_t percent;
 };
 
+/* Only what the terminal takes at once. */
+__attribute__((format(printf, 1, 2))) static void show(const char *format, ...)
+{
+    struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+    va_list args;
+    va_start(args, format);
+    if (poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0) {
+        (void)vdprintf(STDERR_FILENO, format, args);
+    }
+    va_end(args);
+}
+
+/* Shows nothing while buckets move, which is soon over: ^S may come between the question whether the terminal
+ * takes something and the writing. */
 static bool watch(void *context, enum resize_phase phase, uint64_t done, uint64_t total)
 {
-    static const char *const DOING[] = {"allocating", "moving buckets", "writing to the disk"};
     struct progress *progress = context;
     uint64_t percent = 100 * done / total;
-    if (progress->is_shown && (phase != progress->phase || percent != progress->percent)) {
-        (void)fprintf(stderr, "\r%-20s %3" PRIu64 " %%", DOING[phase], percent);
+    if (progress->is_shown && phase != RESIZE_MOVING
+        && (phase != progress->phase || percent != progress->percent)) {
+        show("\r%-20s %3" PRIu64 " %%",
+             phase == RESIZE_ALLOCATING ? "allocating" : "writing to the disk", percent);
         progress->phase = phase;
         progress->percent = percent;
     }
@@ -100,7 +119,7 @@ int store_resize(const struct command *command, const char *path, uint64_t bytes
     catch_interrupts();
     enum weir_status status = resize_file(&config, &report, &error);
     if (progress.is_shown && progress.percent <= 100) {
-        (void)fprintf(stderr, "\r%-26s\r", "");
+        show("\r%-26s\r", "");
     }
     if (status != WEIR_OK) {
         complain(command, "%s", error.message);

@@ -11,15 +11,19 @@ import os
 import pty
 import select
 import subprocess
+import termios
 
 from weirserver import DEADLINE_S, clean_environment, weir_binary
 
 
 class Terminal:
-    """`streams` are those of subprocess.Popen that are not to be the terminal."""
+    """`streams` are those of subprocess.Popen that are not to be the terminal. One that is stopped takes nothing,
+    as after ^S."""
 
-    def __init__(self, *arguments, environment=None, **streams):
+    def __init__(self, *arguments, environment=None, is_stopped=False, **streams):
         self.ours, self.theirs = pty.openpty()
+        if is_stopped:
+            termios.tcflow(self.theirs, termios.TCOOFF)
         self.process = subprocess.Popen(
             [weir_binary(), *map(str, arguments)], bufsize=0,
             env=clean_environment(**{"TERM": "xterm", **(environment or {})}),

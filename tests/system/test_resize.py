@@ -7,9 +7,11 @@ import shlex
 import shutil
 import signal
 import subprocess
+import termios
 import threading
 
 import pytest
+from terminal import Terminal, on_terminal
 from test_store import IS_ROOT, small_disk, status, weir  # noqa: F401 (a fixture)
 from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
 
@@ -281,6 +283,25 @@ def test_interrupted_it_takes_all_back(tmp_path, number):
     assert "nothing has changed" in said
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     assert weir("take", "k", "10/d", "--cost", 6, "--store", url).returncode == 0
+
+
+def test_a_stopped_terminal_does_not_stop_a_resize(tmp_path):
+    """As ^S does, but at a certain instant: before the first word."""
+    url = f"file:{tmp_path}/store"
+    weir("take", "k", "10/d", "--cost", 4, "--store", f"{url}?size=1M")
+    terminal = Terminal("store", "resize", "2M", "--store", url, is_stopped=True, stdout=subprocess.PIPE)
+    assert terminal.process.wait(DEADLINE_S) == 0
+    assert weir("take", "k", "10/d", "--cost", 7, "--store", url).returncode == 1
+    termios.tcflow(terminal.theirs, termios.TCOON)
+    assert terminal.read_all() == ""
+
+
+def test_nothing_is_written_while_buckets_move(tmp_path):
+    url = f"file:{tmp_path}/store"
+    weir("take", "k", "10/d", "--cost", 4, "--store", f"{url}?size=1M")
+    said = on_terminal("store", "resize", "64M", "--store", url, stdout=subprocess.PIPE)
+    assert "allocating           100 %" in said
+    assert "moving" not in said and said.count("writing to the disk") == 1
 
 
 @pytest.mark.parametrize(

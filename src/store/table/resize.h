@@ -33,7 +33,8 @@ struct line_mover {
  *   events_bytes     the memory for events; 0: it changes in proportion
  *   is_caller_clock  its buckets live by a clock of the caller's, and now_ns is its reading
  *   lines            who takes those along who stand in line
- *   watch            NULL, or told how far it is; false: give up */
+ *   watch            NULL, or told how far it is; false: give up. In RESIZE_MOVING everybody's takes wait for it:
+ *                    it must not sleep there, nor write to what may block */
 struct resize_config {
     const char *path;
     uint64_t bytes;

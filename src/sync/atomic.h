@@ -7,11 +7,19 @@
  * The 16-byte ones are what C11 cannot give without libatomic:
  *
  *   compare-and-swap  one instruction on x86-64; the __sync builtin elsewhere, and for ThreadSanitizer,
- *                     which understands that (a libgcc helper on aarch64)
- *   load              one aligned SSE load, which processors with AVX promise is atomic (Intel SDM
- *                     volume 3, 9.1.1; AMD APM volume 2, 7.3.2); elsewhere a compare-and-swap of
- *                     zero with zero, which writes but is always right
- *   store             likewise one store; elsewhere a compare-and-swap with what is known to be there */
+ *                     which understands that. On aarch64 that is a function of libgcc: CASP where the
+ *                     processor has LSE, else a loop of LDAXP and STLXP
+ *   load              one aligned load, where the processor promises that it is atomic. x86-64: with AVX (Intel
+ *                     SDM volume 3, 9.1.1; AMD APM volume 2, 7.3.2). aarch64: with LSE2 (Arm ARM, B2.2.1),
+ *                     which Linux calls "uscat". Elsewhere a compare-and-swap of what was read with itself,
+ *                     which writes, but changes nothing. Price: there a refusal takes the line of the cache for
+ *                     itself, as a charge does
+ *   store             one aligned store on x86-64 with AVX; elsewhere a compare-and-swap with what is known
+ *                     to be there
+ *
+ * Why the load elsewhere is no compare-and-swap of zero with zero, which needs no reading before: where it does not
+ * match, that is an LDAXP without its STLXP on an aarch64 without LSE (Cortex-A53, A57, A72), and such a one is two
+ * loads of 8 bytes. Only a swap that succeeds shows that both halves were there at one instant. */
 #ifndef WEIR_SYNC_ATOMIC_H
 #define WEIR_SYNC_ATOMIC_H
 
@@ -32,6 +40,15 @@
 #if defined(__x86_64__) && !defined(WEIR_TSAN)
 #include <emmintrin.h>
 #define WEIR_X86_ASM 1
+#endif
+
+#if defined(__aarch64__) && !defined(WEIR_TSAN)
+#define WEIR_ARM_ASM 1
+
+/* Whether this processor has LSE2. atomic.c sets it once, before main() or before dlopen() returns, and nobody
+ * ever changes it again: a byte that all threads only read, like the processor's features that the compiler's own
+ * functions keep. A load before that finds 0 and takes the other way, which is right on every processor. */
+extern bool atomic_has_lse2 __attribute__((visibility("hidden")));
 #endif
 
 /* May alias: the same 16 bytes are a struct weir_bucket to everybody else. */
@@ -103,14 +120,24 @@ static inline bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket exp
 #endif
 }
 
+/* Two halves that may be of two instants. */
+static inline struct weir_bucket load_halves(const struct weir_bucket *bucket)
+{
+    return (struct weir_bucket){load_relaxed(&bucket->empty_at_ns), load_relaxed(&bucket->word)};
+}
+
+/* The swap fails only because another one succeeded meanwhile (lock-free). */
 static inline struct weir_bucket load_bucket_by_cas(const struct weir_bucket *bucket)
 {
     union {
         const struct weir_bucket *from;
-        uint128_alias *to;
-    } at = {.from = bucket}; // the swap of zero for zero writes, but changes nothing
-    uint128_alias bits = __sync_val_compare_and_swap(at.to, 0, 0);
-    return (struct weir_bucket){(uint64_t)bits, (uint64_t)(bits >> 64)};
+        struct weir_bucket *to;
+    } at = {.from = bucket}; // it writes what is there
+    struct weir_bucket seen;
+    do {
+        seen = load_halves(bucket);
+    } while (!cas_bucket(at.to, seen, seen));
+    return seen;
 }
 
 /* Reads all 16 bytes at one instant. Acquire. The bucket is 16-byte aligned. */
@@ -129,6 +156,16 @@ static inline struct weir_bucket load_bucket(const struct weir_bucket *bucket)
             (uint64_t)_mm_cvtsi128_si64(bits),
             (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(bits, bits)),
         };
+    }
+#elif defined(WEIR_ARM_ASM)
+    if (__builtin_expect(atomic_has_lse2, 1)) {
+        struct weir_bucket seen;
+        /* The barrier makes it an acquire: later reads and writes stay later. */
+        __asm__ volatile("ldp %0, %1, %2\n\tdmb ishld"
+                         : "=&r"(seen.empty_at_ns), "=r"(seen.word)
+                         : "Q"(*bucket)
+                         : "memory");
+        return seen;
     }
 #endif
     return load_bucket_by_cas(bucket);

@@ -41,8 +41,10 @@ bool mapping_open_wiped(struct mapping *mapping)
     if (!open_plain(mapping, page_bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1)) {
         return false;
     }
-    if (madvise(mapping->at, page_bytes, MADV_WIPEONFORK) != 0) {
-        int why = errno;
+    const int no_advice = -1;
+    bool is_ignored = madvise(mapping->at, page_bytes, no_advice) == 0;
+    if (is_ignored || madvise(mapping->at, page_bytes, MADV_WIPEONFORK) != 0) {
+        int why = is_ignored ? ENOSYS : errno;
         mapping_close(mapping);
         errno = why;
         return false;

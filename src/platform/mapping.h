@@ -23,8 +23,9 @@ enum {
  * for all of these. */
 bool mapping_open_private(struct mapping *mapping, size_t bytes);
 
-/* The same, of a page, that is all zeroes again in a child after fork(). ENOSYS or EINVAL where the
- * kernel cannot do that. */
+/* The same, of a page, that is all zeroes again in a child after fork(). EINVAL where the kernel cannot do
+ * that (Linux before 4.14), ENOSYS where it only says that it can: qemu-user accepts any advice and follows
+ * none, so a kernel that accepts advice that does not exist is not believed. */
 bool mapping_open_wiped(struct mapping *mapping);
 
 /* Maps zeroed memory that this process shares with those it will fork. */

@@ -114,14 +114,14 @@ bool table_join_again(struct table *root)
 {
     bool done = true;
     membership_fork_lock();
-    if (*root->guard == 0) {
+    if (table_is_inherited(root)) {
         for (struct table *table = root; table != NULL && done; table = table->next) {
             membership_forget(&table->members);
             done = join_locked(table);
         }
         if (done) {
             follow_epoch(root);
-            store_release(root->guard, 1);
+            table_own(root);
         }
     }
     membership_fork_unlock();
@@ -133,7 +133,7 @@ void table_leave(struct table *table)
     struct file_header *header = header_of(table);
     bool is_alone = false;
     membership_fork_lock();
-    if (*table->root->guard == 0) {
+    if (table_is_inherited(table->root)) {
         membership_forget(&table->members); // the parent's
     } else if (table->members.fd >= 0 && membership_end(&table->members, &is_alone) && is_alone
                && header != NULL) {

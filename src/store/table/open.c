@@ -8,6 +8,7 @@
 
 #include "store/table/home.h"
 #include "store/table/table.h"
+#include "sync/atomic.h"
 
 struct table_shape table_shape_of(uint64_t memory_bytes)
 {
@@ -49,13 +50,33 @@ void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
 
 /* A child has a copy of private memory, in which nobody else's takes are seen: every process would let
  * a whole limit pass. So it must not be used there. A word that the kernel wipes in children costs
- * less to ask than who we are. */
+ * less to ask than who we are, which is asked where the kernel does not wipe. */
 void table_guard_against_fork(struct table *table)
 {
-    if (mapping_open_wiped(&table->guard_page)) { // else: Linux before 4.14, nobody notices
+    static uint64_t ask = GUARD_ASK; // never changes
+    if (mapping_open_wiped(&table->guard_page)) {
         uint64_t *guard = table->guard_page.at;
-        *guard = 1;
+        *guard = GUARD_OURS;
         table->guard = guard;
+    } else {
+        table->guard = &ask;
+        table->owner = getpid();
+    }
+}
+
+bool table_is_inherited(const struct table *root)
+{
+    uint64_t guard = load_acquire(root->guard);
+    return guard == GUARD_CHILD
+           || (guard == GUARD_ASK && __atomic_load_n(&root->owner, __ATOMIC_ACQUIRE) != getpid());
+}
+
+void table_own(struct table *root)
+{
+    if (load_relaxed(root->guard) == GUARD_ASK) {
+        __atomic_store_n(&root->owner, getpid(), __ATOMIC_RELEASE);
+    } else {
+        store_release(root->guard, GUARD_OURS);
     }
 }
 

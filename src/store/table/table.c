@@ -257,7 +257,8 @@ static size_t batch_of(const struct weir_request *requests, size_t count)
 /* Whether this process may use the memory: not a child that inherited what is its parent's alone. */
 static inline bool is_for_us(struct table *root)
 {
-    return *root->guard != 0 || (root->members.fd >= 0 && table_join_again(root));
+    return __builtin_expect(*root->guard == GUARD_OURS, 1) || !table_is_inherited(root)
+           || (root->members.fd >= 0 && table_join_again(root));
 }
 
 static void table_decide(struct store *store, const struct weir_request *requests,
@@ -380,7 +381,7 @@ static const struct store_ops TABLE_OPS = {
 void table_init(struct table *table, struct table_line *lines, struct stripe *stripes,
                 uint64_t stripe_count, uint64_t stripe_lines)
 {
-    static uint64_t nobodys_child = 1; // never changes
+    static uint64_t nobodys_child = GUARD_OURS; // never changes
     assert(stripe_count > 0);
     assert(stripe_lines > 0 && (stripe_lines & (stripe_lines - 1)) == 0);
     *table = (struct table){

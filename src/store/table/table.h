@@ -5,6 +5,8 @@
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
+#include <sys/types.h>
+
 #include "platform/mapping.h"
 #include "store/store.h"
 #include "store/table/event_pool.h"
@@ -58,6 +60,9 @@ struct stripe {
 /* Above every reading. */
 #define STRIPE_MOVED (UINT64_C(1) << 63)
 
+/* What a table's guard says. The kernel writes the first one; the last one costs a system call for each batch. */
+enum { GUARD_CHILD = 0, GUARD_OURS = 1, GUARD_ASK = 2 };
+
 /* Where the file of a table is, for those who have to open it again. */
 struct file_origin;
 
@@ -66,8 +71,10 @@ struct file_origin;
  *   waits_in  of the root: the table behind which those stand who wait; the keeper of the lines moves it
  *   next     NULL, or the table in which the buckets of this one go on (resize.c)
  *   is_lost  of the root: the buckets have moved to where this process cannot follow
- *   guard    of the root: 0 in a child that has come out of fork(). Private memory is its parent's, and must not be
- *            used there; memory that processes share may be, once the child has joined (table_join_again())
+ *   guard    of the root: GUARD_CHILD in a child that has come out of fork(). Private memory is its parent's, and
+ *            must not be used there; memory that processes share may be, once the child has joined
+ *            (table_join_again())
+ *   owner    of the root, where the guard says GUARD_ASK: the process that opened it, or has joined
  *   members  in whose name this process locks
  *   home     of a file: which boot, and which file
  *   epoch    how often the memory has outlived all who used it
@@ -86,6 +93,7 @@ struct table {
     uint64_t stripe_count;
     uint64_t stripe_lines; // a power of two
     uint64_t *guard;
+    pid_t owner;
     struct membership members;
     struct weir_bucket home;
     struct store_clock clock;
@@ -139,8 +147,10 @@ int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns);
 /* Lays a table over memory of this shape: lines, and the stripes behind them. */
 void table_place(struct table *table, void *memory, struct table_shape shape);
 
-/* Notices a fork: the guard is 0 in a child. */
+/* From now on a fork is noticed: the first is true in a child, until the second was called there. */
 void table_guard_against_fork(struct table *table);
+bool table_is_inherited(const struct table *root);
+void table_own(struct table *root);
 
 /* Lets those who share this table wait in memory behind it, aligned to a cache line. */
 void table_place_waiting(struct table *table, void *memory, uint64_t bytes);

@@ -5,10 +5,10 @@ HTTP   ?= 127.0.0.1:8390
 export PREFIX RESP HTTP
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench bench-docs soak asan tsan fuzz mutants format install uninstall clean
+.PHONY: help build run test bench bench-docs soak asan tsan test-aarch64 fuzz mutants format install uninstall clean
 
 help: ## this menu
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## build what `make run` starts: build/release/weir
 	@scripts/build.sh release
@@ -33,6 +33,9 @@ asan: ## all tests under AddressSanitizer and UBSan
 
 tsan: ## all tests under ThreadSanitizer
 	@scripts/test.sh tsan
+
+test-aarch64: ## the C tests for aarch64, on an x86-64: a cross build, run by qemu-user
+	@scripts/test.sh aarch64
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS=60 each
 	@scripts/fuzz.sh

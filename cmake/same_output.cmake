@@ -1,5 +1,5 @@
-# cmake -DPROGRAM=... -DEXPECTED=... -P same_output.cmake: runs PROGRAM, which must succeed and print
-# exactly what is in the file EXPECTED.
+# cmake -DPROGRAM=... -DEXPECTED=... -P same_output.cmake: runs PROGRAM, a list of words, which must succeed and
+# print exactly what is in the file EXPECTED.
 execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed RESULT_VARIABLE code)
 file(READ ${EXPECTED} expected)
 if(NOT code EQUAL 0)

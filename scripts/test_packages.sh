@@ -37,6 +37,13 @@ missing_for_tests() {
     [ -e /etc/ssl/certs/ca-certificates.crt ] || printf 'ca-certificates '
 }
 
+# The preset aarch64 tests another processor on an x86-64.
+is_x86_64() { [ "$(uname -m)" = x86_64 ]; }
+missing_for_aarch64() {
+    has aarch64-linux-gnu-gcc || printf 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross '
+    has qemu-aarch64 || printf 'qemu-user '
+}
+
 # download_mb PACKAGE...: what apt would fetch, in MB; empty where apt has no lists yet.
 download_mb() {
     apt-get --print-uris -qq -y --no-install-recommends install "$@" 2>/dev/null \
@@ -100,6 +107,21 @@ fetch_go() {
     (cd tests/system/clients/go && GOTOOLCHAIN=local GOFLAGS='-mod=readonly -modcacherw' \
         GOPATH=$OLDPWD/build/go GOCACHE=$OLDPWD/build/go/cache \
         go build -o "$OLDPWD/build/go/client" .)
+}
+
+# Debian has no cross packages of these libraries. Their packages for arm64 are fetched by an apt with folders of
+# its own, which checks their signatures, and unpacked under build/: the system learns of no other architecture.
+fetch_aarch64() {
+    local apt=$PWD/build/aarch64-apt package
+    local options=(-q -o Dir::State="$apt" -o Dir::State::lists="$apt/lists" -o Dir::State::status=/dev/null
+        -o Dir::Cache="$apt/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64
+        -o APT::Sandbox::User=)
+    rm -rf "$apt" build/aarch64-sysroot
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" build/aarch64-sysroot
+    apt-get "${options[@]}" update
+    (cd "$apt" && apt-get "${options[@]}" download libcmocka-dev libcmocka0 libyaml-dev libjansson-dev)
+    for package in "$apt"/*.deb; do dpkg-deb -x "$package" build/aarch64-sysroot; done
+    rm -rf "$apt"
 }
 
 fetch_languages() {

@@ -99,8 +99,8 @@ static inline uint128_alias bucket_bits(struct weir_bucket bucket)
     return (uint128_alias)bucket.word << 64 | bucket.empty_at_ns; // little-endian, as in memory
 }
 
-/* Replaces *bucket by `next` if it still equals `expected`. Acquire and release (indeed a full
- * barrier). The bucket is 16-byte aligned. */
+/* Replaces *bucket by `next` if it still equals `expected`. Acquire and release. The bucket is 16-byte
+ * aligned. */
 static inline bool cas_bucket(struct weir_bucket *bucket, struct weir_bucket expected,
                               struct weir_bucket next)
 {

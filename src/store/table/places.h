@@ -58,8 +58,8 @@ static inline uint64_t probe_count(const struct table *table)
 static inline bool table_look(struct table_line *line, uint64_t hash, struct found *found)
 {
     size_t slot = 0;
-    for (size_t i = 1; i < TABLE_LINE_SLOTS; i++) {
-        slot |= i & -(size_t)(load_relaxed(&line->tags[i]) == hash); // relaxed: looked at again
+    for (size_t i = 1; i < TABLE_LINE_SLOTS; i++) { // A1: who misses a key goes on to A2
+        slot |= i & -(size_t)(load_acquire(&line->tags[i]) == hash);
     }
     COMPUTED(slot);
     if (load_acquire(&line->tags[slot]) != hash) { // A1: sees the state that R1 follows

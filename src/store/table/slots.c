@@ -4,10 +4,10 @@
  *
  *  Shared word          Written by                        Order    Pairs with
  *  slot tag             inserter, under the stripe's lock release  R1 -> A1 in table_look()
- *  slot state           any thread, by compare-and-swap   full     itself: owner, moment and remainder
+ *  slot state           any thread, by compare-and-swap   acq_rel  itself: owner, moment and remainder
  *                                                                  change together
  *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in table_latest_reuse()
- *  line lowered_from_ns refund and reset, by a maximum    full     R3 -> A3 in reuse()
+ *  line lowered_from_ns refund and reset, by a maximum    acq_rel  R3 -> A3 in reuse()
  *  line displaced       inserter, under the lock          relaxed  nothing: see the price below
  *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
  *

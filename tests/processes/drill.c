@@ -208,9 +208,15 @@ static void insert(const void *key)
     holder.told->verdict = (int)drill_take(key);
 }
 
+/* Another key may be at home there, too. */
 static bool is_half_inserted(const struct table_line *line)
 {
-    return line->states[0].word != 0 && line->tags[0] == 0;
+    for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+        if (line->states[i].word != 0 && line->tags[i] == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void hold(const char *key, drill_entrance *enters, bool forks)

@@ -24,6 +24,7 @@
 #ifndef WEIR_SYNC_LOCK_H
 #define WEIR_SYNC_LOCK_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,6 +51,7 @@ void lock_wake(struct lock *lock);
 static inline bool lock_acquire(struct lock *lock, const struct membership *members)
 {
     uint64_t seen = LOCK_OPEN;
+    assert(members->id != LOCK_OPEN); // it has joined
     if (__atomic_compare_exchange_n(&lock->word, &seen, members->id, false, __ATOMIC_ACQUIRE,
                                     __ATOMIC_RELAXED)) {
         return false;

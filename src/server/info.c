@@ -80,6 +80,11 @@ static void write_memory(const struct server *server, struct buffer *output)
     buffer_append_text(output, "maxmemory_policy:noeviction\r\n");
     write_number(output, "table_slots", stats.slot_count);
     write_number(output, "table_used_slots", stats.used_count);
+    /* Relaxed, both: statistics. */
+    write_number(output, "table_live_buckets",
+                 atomic_load_explicit(&server->watch.live_count, memory_order_relaxed));
+    write_number(output, "table_free_slots",
+                 atomic_load_explicit(&server->watch.free_count, memory_order_relaxed));
     write_number(output, "table_reused", stats.reused_count);
     write_number(output, "table_full", stats.full_count);
     write_number(output, "events_bytes", stats.events_bytes);

@@ -247,6 +247,13 @@ static void write_table(struct buffer *output, const struct server *server)
     write_one(output, "weir_table_slots", "gauge", "Buckets that fit at most.", stats.slot_count);
     write_one(output, "weir_table_used_slots", "gauge", "Slots that have ever held a bucket.",
               stats.used_count);
+    /* Relaxed, both: statistics. */
+    write_one(output, "weir_table_live_buckets", "gauge",
+              "Buckets that are not empty, counted or estimated once a second.",
+              atomic_load_explicit(&server->watch.live_count, memory_order_relaxed));
+    write_one(output, "weir_table_free_slots", "gauge",
+              "Slots that a new key could get, counted or estimated once a second.",
+              atomic_load_explicit(&server->watch.free_count, memory_order_relaxed));
     write_one(output, "weir_table_reused_total", "counter",
               "Slots whose empty bucket was forgotten for another one.", stats.reused_count);
     write_one(output, "weir_table_full_total", "counter",

@@ -56,14 +56,14 @@ static int read_signal(int fd)
     return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
 
-/* Waits until a worker has ended, a flood of buffers is over, or a signal has arrived, which it returns; 0
- * otherwise. */
+/* Waits until a worker has ended, a flood of buffers is over, it is time to look after the store, or a signal has
+ * arrived, which it returns; 0 otherwise. */
 static int wait_for_something(struct server *server, int signal_fd, size_t *ended_count)
 {
     struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
                            {.fd = server->ended_fd, .events = POLLIN},
                            {.fd = server->ebb_fd, .events = POLLIN}};
-    (void)poll(fds, 3, -1);
+    (void)poll(fds, 3, watch_wait_ms(server));
     uint64_t ignored;
     if (read(server->ebb_fd, &ignored, sizeof ignored) == (ssize_t)sizeof ignored) {
         process_trim_memory();
@@ -104,6 +104,7 @@ static void run_until_drained(struct server *server, int signal_fd)
             begin_draining(server, signal_number);
             is_draining = true;
         }
+        watch_look(server);
     }
 }
 
@@ -234,6 +235,7 @@ static int serve(struct server *server)
         (void)fprintf(stderr, "weir serve: cannot start: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
+    watch_open(server);
     start_workers(server);
     startup_announce(server);
     if (!systemd_notify("READY=1\nSTATUS=weir " WEIR_VERSION " is serving")) {

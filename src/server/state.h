@@ -13,7 +13,7 @@
  * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
  * a worker's pool     classes: that worker; is_asked: exchanged by all; relaxed, hints: see pool.h
  * a worker's handovers: under its handover_mutex
- * test_clock, log     see test_clock.h, log.h
+ * test_clock, log, watch: see test_clock.h, log.h, watch.h
  * counters, stats and histograms of a worker: that worker, relaxed; read by whoever is scraped
  * Price of the races: with N workers at most N - 1 connections (or buffers) pass the bound. */
 #ifndef WEIR_SERVER_STATE_H
@@ -30,6 +30,7 @@
 #include "server/options.h"
 #include "server/password.h"
 #include "server/test_clock.h"
+#include "server/watch.h"
 #include "weir/limiter.h"
 
 enum {
@@ -52,6 +53,7 @@ struct server {
     struct worker **workers;
     size_t worker_count;
     struct editions *editions; // of the configuration
+    struct watch watch;        // of the main thread
     uint64_t connections_max;
     uint64_t started_ns;     // weir_clock_now_ns()
     int64_t started_wall_s;  // since 1970

@@ -49,6 +49,16 @@ struct drain_visitor {
     uint64_t (*at)(struct drain_visitor *visitor, uint64_t now_ns, uint64_t level);
 };
 
+/* How full a store is, counted or, where it is large, estimated from a part of it.
+ *   slot_count  buckets that fit at most
+ *   live_count  buckets that are not empty
+ *   free_count  slots that a new key could get: never used, or of a bucket that has drained */
+struct store_census {
+    uint64_t slot_count;
+    uint64_t live_count;
+    uint64_t free_count;
+};
+
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
      * read once the memory of the first requests is on its way. Never blocks for longer than another
@@ -60,6 +70,8 @@ struct store_ops {
     /* WEIR_OK, or why every decision fails in this process. */
     enum weir_status (*status)(struct store *store);
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
+    /* Takes a fraction of a millisecond, however large the store is. Locks nothing. */
+    void (*census)(const struct store *store, struct store_census *census, uint64_t now_ns);
 
     /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal
      * ids are the same bucket. */

@@ -108,6 +108,54 @@ static void test_a_slot_is_reused_as_soon_as_it_is_drained_and_no_earlier(void *
     free(small);
 }
 
+static struct store_census census_of(const struct small *small, uint64_t now_ns)
+{
+    struct store_census census;
+    small->table.store.ops->census(&small->table.store, &census, now_ns);
+    return census;
+}
+
+static void test_a_census_counts_what_is_live_and_what_is_free(void **state)
+{
+    (void)state;
+    struct small *small = open_small(4, "1/s capacity=5"); // 8 slots
+    assert_int_equal(census_of(small, S).free_count, 8);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_take(small, hash_at(i, i + 1, i + 1), i + 1, S, WEIR_ALLOWED); // empty at 2 .. 5 s
+    }
+    (void)decide(small, WEIR_BLOCK, hash_at(0, 9, 9), 0, S); // a nanosecond long
+    struct store_census census = census_of(small, S);
+    assert_int_equal(census.slot_count, 8);
+    assert_int_equal(census.live_count, 4);
+    assert_int_equal(census.free_count, 2); // a block has a slot, and its empty bucket another
+    census = census_of(small, 3 * S);
+    assert_int_equal(census.live_count, 2);
+    assert_int_equal(census.free_count, 6);
+    free(small);
+}
+
+/* It looks at one slot in 21. */
+static void test_a_census_of_a_large_table_is_an_estimate(void **state)
+{
+    (void)state;
+    enum { KEYS = 200000 };
+    struct weir_rule rule = small_rule("1/d");
+    struct store *store = table_open(64 << 20, WEIR_EVENTS_BYTES_MIN); // 2 million slots
+    struct store_census census;
+    for (uint32_t key = 0; key < KEYS; key++) {
+        struct weir_decision decision;
+        struct weir_request request = {
+            .rule = &rule, .key = &key, .key_len = sizeof key, .cost_micro = WEIR_UNIT};
+        store->ops->decide(store, &request, &decision, 1, S);
+    }
+    store->ops->census(store, &census, S);
+    assert_int_equal(census.slot_count, stats_of(store).slot_count);
+    assert_in_range(census.live_count, KEYS / 100 * 95, KEYS / 100 * 105);
+    assert_in_range(census.free_count + census.live_count, census.slot_count - 1,
+                    census.slot_count);
+    store->ops->close(store);
+}
+
 static void test_a_full_table_can_let_pass(void **state)
 {
     (void)state;
@@ -330,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_batch_is_the_same_as_one_by_one),
         cmocka_unit_test(test_a_slot_is_reused_as_soon_as_it_is_drained_and_no_earlier),
+        cmocka_unit_test(test_a_census_counts_what_is_live_and_what_is_free),
+        cmocka_unit_test(test_a_census_of_a_large_table_is_an_estimate),
         cmocka_unit_test(test_a_full_table_can_let_pass),
         cmocka_unit_test(test_an_old_reading_finds_nothing_forgotten_too_early),
         cmocka_unit_test(test_a_new_bucket_knows_the_latest_reading_of_a_reuse),

@@ -20,7 +20,7 @@
  *              the flag, and goes on. The first whose reading has come to the end does so for all.
  *
  *  Died in the middle: the flag without an entry that runs, which means not blocked.
- *  Reuse: is_kept() in slots.c keeps the slot of a flagged bucket while its block runs, and the two
+ *  Reuse: table_is_kept() keeps the slot of a flagged bucket while its block runs, and the two
  *  never take each other's slot. An entry that is over is a drained slot like any other. */
 #include <assert.h>
 

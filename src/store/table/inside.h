@@ -26,6 +26,10 @@ bool table_find_unmarked(struct table *table, uint64_t hash, uint64_t home, stru
  * and no bucket found began later. */
 uint64_t table_latest_reuse(const struct stripe *stripe);
 
+/* Whether a drained bucket has to stay: somebody waits for it or is deciding, or its key is locked out. */
+bool table_is_kept(const struct table *table, struct weir_bucket seen, uint64_t tag,
+                   uint64_t since_ns);
+
 /* Locks a stripe, and makes it whole if its last holder died. */
 static inline void table_lock_stripe(struct table *table, struct stripe *stripe)
 {

@@ -101,9 +101,8 @@ static void note_lowering(struct table_line *line, struct weir_bucket from)
     }
 }
 
-/* Whether a drained bucket has to stay: somebody waits for it or is deciding, or its key is locked out. */
-static bool is_kept(const struct table *table, struct weir_bucket seen, uint64_t tag,
-                    uint64_t since_ns)
+bool table_is_kept(const struct table *table, struct weir_bucket seen, uint64_t tag,
+                   uint64_t since_ns)
 {
     return (seen.word & BUCKET_FLAGS) != 0
            && ((seen.word & ~BUCKET_BLOCKED & BUCKET_FLAGS) != 0
@@ -148,7 +147,7 @@ static bool claim(struct table *table, struct stripe *stripe, struct table_line 
     uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // a first look
     bool is_partner = tag == table_block_of(hash); // a bucket and its block are wanted together
     if (is_partner || !is_free(seen, tag, owner, lowered_from_ns, since_ns)
-        || is_kept(table, seen, tag, since_ns)) {
+        || table_is_kept(table, seen, tag, since_ns)) {
         return false;
     }
     if (tag == 0) {

@@ -367,6 +367,7 @@ static const struct store_ops TABLE_OPS = {
     .now_ns = table_now_ns,
     .status = table_status,
     .stats = table_stats,
+    .census = table_census,
     .id = table_id,
     .decide_in_line = table_decide_in_line,
     .decide_run_in_line = table_decide_together_in_line,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * All buckets of a table at once, while others use it: for people who look after a store. */
+ * All buckets of a table at once, or enough of them to know how full it is, while others use it: for people
+ * who look after a store. */
 #include "core/bucket_math.h"
 #include "store/table/inside.h"
 #include "sync/atomic.h"
@@ -32,6 +33,42 @@ uint64_t table_live_count(const struct table *table, uint64_t now_ns)
         }
     }
     return live_count;
+}
+
+/* Adds up one stripe. A slot that was never used is free; no memory of a stripe without any other is touched. */
+static void count_stripe(const struct table *table, uint64_t index, struct store_census *census,
+                         uint64_t now_ns)
+{
+    uint64_t slot_count = table->stripe_lines * TABLE_LINE_SLOTS;
+    uint64_t taken_count = 0;
+    bool is_used = load_relaxed(&table->stripes[index].used_count) != 0; // relaxed: a statistic
+    for (uint64_t at = 0; is_used && at < table->stripe_lines; at++) {
+        const struct table_line *line = &table->lines[index * table->stripe_lines + at];
+        for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
+            struct weir_bucket state;
+            uint64_t tag = look_into(line, slot, &state);
+            bool is_full = tag != 0 && is_live(state, now_ns);
+            census->live_count += is_full && (state.word & BUCKET_IS_BLOCK) == 0;
+            taken_count += is_full || (tag != 0 && table_is_kept(table, state, tag, now_ns));
+        }
+    }
+    census->slot_count += slot_count;
+    census->free_count += slot_count - taken_count;
+}
+
+void table_census(const struct store *store, struct store_census *census, uint64_t now_ns)
+{
+    const struct table *table = table_current(store);
+    uint64_t stripe_slots = table->stripe_lines * TABLE_LINE_SLOTS;
+    uint64_t counted = CENSUS_SLOTS > stripe_slots ? CENSUS_SLOTS / stripe_slots : 1;
+    counted = counted < table->stripe_count ? counted : table->stripe_count;
+    *census = (struct store_census){0};
+    for (uint64_t i = 0; i < counted; i++) {
+        count_stripe(table, i * table->stripe_count / counted, census, now_ns);
+    }
+    census->slot_count = table->stripe_count * stripe_slots;
+    census->live_count = census->live_count * table->stripe_count / counted;
+    census->free_count = census->free_count * table->stripe_count / counted;
 }
 
 /* Any window: what it holds is there until the moment in its state. */

@@ -1,0 +1,68 @@
+"""What the server tells its operator without being asked: in the log, by metrics, by /healthz."""
+
+import re
+import time
+
+from weirserver import WeirServer, wait_until
+
+
+def log_lines(server, event):
+    return [line for line in list(server.lines) if f" {event} " in line]
+
+
+def fields(line):
+    return dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
+
+
+def fill(client, first, count, limit="1/d"):
+    """Takes under as many keys; returns the verdicts."""
+    answers = client.pipeline([("WEIR.TAKE", f"key{first + i}", limit) for i in range(count)])
+    return [answer[0] for answer in answers]
+
+
+# ---- the table fills up ----
+
+
+def test_a_table_that_fills_up_is_logged_before_it_is_full():
+    with WeirServer("--memory", "64K") as server, server.client() as client:
+        slots = server.metric("weir_table_slots")
+        assert server.metric("weir_table_free_slots") == slots
+        assert fill(client, 0, int(slots * 0.7)) == [0] * int(slots * 0.7)
+        wait_until(
+            lambda: server.metric("weir_table_live_buckets") == int(slots * 0.7), "the census"
+        )
+        assert log_lines(server, "table_filling") == []
+        fill(client, int(slots * 0.7), int(slots * 0.12))
+        line = server.wait_for_log(" table_filling ")
+        assert " warn " in line and 80 <= int(fields(line)["percent"]) <= 82
+        assert server.metric("weir_table_free_slots") < slots / 5
+        assert log_lines(server, "table_full") == []
+
+
+def test_a_full_table_is_logged_at_a_bounded_rate():
+    with WeirServer("--memory", "64K") as server, server.client() as client:
+        began = time.monotonic()
+        slots = int(server.metric("weir_table_slots"))
+        verdicts = fill(client, 0, 2 * slots)
+        assert verdicts.count(4) >= slots
+        server.wait_for_log(" table_full ")
+        fill(client, 2 * slots, 100)
+        full = server.metric("weir_table_full_total")
+        wait_until(
+            lambda: sum(1 + int(fields(one)["skipped"]) for one in log_lines(server, "table_full"))
+            == full,
+            "each of them in the log",
+        )
+        lines = log_lines(server, "table_full")
+        assert len(lines) <= time.monotonic() - began + 1
+        assert " error " in lines[0] and int(fields(lines[0])["slots"]) == slots
+        assert int(fields(lines[-1])["free"]) <= slots / 20
+        assert "table_free_slots" in client.command("INFO", "memory")
+        assert len(log_lines(server, "table_filling")) <= 1
+
+
+def test_events_without_room_are_logged():
+    with WeirServer("--store", "memory:?size=64K&events=4K") as server, server.client() as client:
+        assert 4 in fill(client, 0, 100, "window 5/d")
+        line = server.wait_for_log(" events_full ")
+        assert " error " in line and int(fields(line)["bytes"]) == 4096

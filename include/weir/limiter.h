@@ -228,8 +228,8 @@ struct weir_request {
  * the store; only where somebody stands in line for a bucket of a run, the figures of its other buckets
  * may be of another instant of the call. Never allocates; a take of a bucket that exists never locks
  * and makes no system call, but for a take of a window, a refusal that blocks, and one that meets
- * people in line; those, and a new bucket, lock one stripe of the table for an instant, and the last one
- * the lines. A run that is charged, or has a window in it, or blocks, locks the stripes of its buckets for
+ * people in line; those, a refund, a reset and a new bucket lock one stripe of the table for an instant,
+ * and one that meets people in line locks the lines, too. A run that is charged, or has a window in it, or blocks, locks the stripes of its buckets for
  * an instant, and a take that comes upon one of them in that instant waits for it. A process that dies at
  * any point of it leaves every bucket right, at worst with these costs charged, all or some, and nobody
  * waiting. */

@@ -90,13 +90,13 @@ static const struct table_line *line_of(int i)
     return i < LINES_MAX ? &world.shared.lines[i] : &world.shared.later.lines[i - LINES_MAX];
 }
 
-/* Words that are written under the lock of a stripe only, all but states and lowered_from_ns: which one's;
- * -1 for all others. */
+/* Words that are written under the lock of a stripe only, all but states: which one's; -1 for all others. */
 static int guard_of(const void *at)
 {
     for (int i = 0; i < 2 * LINES_MAX; i++) {
         const struct table_line *line = line_of(i);
-        if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced) {
+        if (is_within(at, line->tags, sizeof line->tags) || at == &line->displaced
+            || at == &line->lowered_from_ns) {
             return stripe_of_line(i);
         }
     }
@@ -268,6 +268,9 @@ bool cas_word(uint64_t *word, uint64_t *expected, uint64_t next)
 {
     struct observation *seen;
     if (reach(&seen, false)) {
+        if (guard_of(word) >= 0 && !is_guarded(word)) {
+            explore_violation("a write without the lock");
+        }
         seen->low = *word;
         seen->high = *word == *expected;
         *word = seen->high != 0 ? next : *word;

@@ -50,6 +50,11 @@ bool table_insert(struct table *table, uint64_t hash, uint64_t home, uint64_t no
 /* Swaps the state that was found for the next one. False if it changed meanwhile. */
 bool table_commit(const struct found *found, struct weir_bucket next);
 
+/* The same under the lock of its stripe, where no slot changes hands, and only if the slot is still this
+ * key's. For all that moves a state back or marks it: of another key's bucket, that would mint. */
+bool table_commit_own(struct table *table, uint64_t hash, const struct found *found,
+                      struct weir_bucket next);
+
 /* Decides about one bucket wherever it is, or makes one. */
 void table_decide_anywhere(struct table *table, const struct weir_request *request, uint64_t hash,
                            uint64_t home, uint64_t now_ns, struct weir_decision *decision);

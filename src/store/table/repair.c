@@ -9,8 +9,8 @@
  *                                                                             takes it as never used
  *   reused_at_ns was raised (R2)          missing buckets count as empty      nothing: fuller, for a
  *                                         since a little later                lagging clock only
- *   the former owner was shut out,        a slot that matches nobody: owner   given back to its tag's
- *   or the state was given away           bits that are not its tag's         key
+ *   the state was given away              a slot that matches nobody: owner   given back to its tag's
+ *                                         bits that are not its tag's         key
  *   the counter was raised                one too many                        used: counted anew;
  *                                                                             reused: left, a statistic
  *   the reach was raised, a hint written  a longer search, a stale hint       nothing
@@ -18,10 +18,9 @@
  *   a bucket was marked (together.c)      who meets it waits for this lock    unmarked: it goes on from
  *                                                                             where it stood
  *
- * To give a slot back is to put its tag's owner bits into its state, and nothing else. Had its bucket
- * only been shut out, that is the state it had. Had it been given away, that is (X, former owner), and
- * the former bucket was drained strictly before X, above every moment it ever had: it is empty, and no
- * state that a sleeping thread remembers equals it. It must be done before the next insertion: the
+ * To give a slot back is to put its tag's owner bits into its state, and nothing else. That is (X, former
+ * owner), and the former bucket was drained strictly before X, above every moment it ever had: it is empty,
+ * and no state that a sleeping thread remembers equals it. It must be done before the next insertion: the
  * former key, which finds nothing, would get a second slot, and one of the two would be lost.
  *
  * A take under several limits that died after it had charged the first of its buckets leaves the others as

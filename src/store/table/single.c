@@ -207,7 +207,11 @@ static bool commit_outcome(struct table *table, const struct weir_request *reque
     }
     *ends_ns = 0;
     bool is_same = next.empty_at_ns == found->seen.empty_at_ns && next.word == found->seen.word;
-    return is_same || table_commit(found, next);
+    if (is_same) {
+        return true;
+    }
+    return next.empty_at_ns > found->seen.empty_at_ns ? table_commit(found, next)
+                                                      : table_commit_own(table, hash, found, next);
 }
 
 /* Blocks the key, or lets it in, wherever its bucket is now. False: that cannot be opened. */
@@ -408,7 +412,7 @@ struct outcome table_decide_in_line(struct store *store, const struct weir_reque
                               &ends_ns)) {
             return outcome;
         }
-        if (is_same || (is_found && is_take && table_commit(&found, next))) {
+        if (is_same || (is_found && is_take && table_commit_own(table, id, &found, next))) {
             return outcome;
         }
         if (!is_found && !table_insert(table, id, home, now_ns)) {
@@ -436,8 +440,9 @@ void table_move_line(struct store *store, const struct weir_limit *limit, uint64
         bool is_moved = span_less((struct span){0, 0}, move->later)
                         || span_less((struct span){0, 0}, move->earlier);
         moment = is_moved ? bucket_start(moment, now_ns) : bucket_moment(found.seen, limit);
-        if (table_commit(&found,
-                         bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
+        if (table_commit_own(
+                table, id, &found,
+                bucket_with_line(bucket_with_moment(found.seen, moment), move->stays))) {
             return;
         }
     }

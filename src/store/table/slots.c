@@ -7,16 +7,18 @@
  *  slot state           any thread, by compare-and-swap   acq_rel  itself: owner, moment and remainder
  *                                                                  change together
  *  stripe reused_at_ns  inserter, under the lock          release  R2 -> A2 in table_latest_reuse()
- *  line lowered_from_ns refund and reset, by a maximum    acq_rel  R3 -> A3 in reuse()
+ *  line lowered_from_ns refund and reset, under the lock, acq_rel  R3 -> is_unchanged() in together.c
+ *                       by a maximum
  *  line displaced       inserter, under the lock          relaxed  nothing: see the price below
  *  stripe counters      inserter, under the lock          relaxed  nothing: statistics
  *
  *  A take      finds the slot by its tag, reads the state, looks at the tag again, decides, and swaps
  *              the state if it must change. It never locks, allocates or makes a system call.
  *  A refusal   only reads.
+ *  Moving back what does not raise a state, or sets a flag, is swapped under the stripe's lock
+ *              (table_commit_own): so while that is held a state that is equal is unchanged.
  *  Insertion   under the stripe's lock: looks again, picks a slot that was never used or whose bucket
  *              is drained, swaps its state to (owner, empty since X), then publishes the tag (R1).
- *              A drained state is first given the new owner bits only, which shuts its owner out.
  *  Reuse       X is the latest reading known to the stripe: max(now, reused_at_ns). It is published (R2)
  *              before the swap, so whoever no longer finds the former bucket sees that reading, and
  *              treats a missing bucket as empty since then: a lagging clock finds nothing forgotten
@@ -120,23 +122,6 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
            && (seen.word & BUCKET_OWNER_MASK) != owner;
 }
 
-/* Gives the state of a drained bucket to another owner, in two swaps. False: it was used after all.
- * The first swap only shuts the former owner out. Now nobody moves this state, and all that was given
- * back is noted: taking and giving back may have led to the very state that was seen. */
-static bool reuse(struct table_line *line, int i, struct weir_bucket seen, uint64_t owner,
-                  uint64_t flags, uint64_t since_ns)
-{
-    struct weir_bucket given = {since_ns, owner | flags};
-    struct weir_bucket shut = {seen.empty_at_ns, (seen.word & ~BUCKET_OWNER_MASK) | owner};
-    if (!cas_bucket(&line->states[i], seen, shut)) {
-        return false;
-    }
-    bool is_high = load_acquire(&line->lowered_from_ns) >= since_ns; // A3: R3 came before `shut`
-    bool done = cas_bucket(&line->states[i], shut, is_high ? seen : given);
-    assert(done);
-    return done && !is_high;
-}
-
 /* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
 static bool claim(struct table *table, struct stripe *stripe, struct table_line *line, int i,
                   uint64_t hash, uint64_t flags, uint64_t since_ns)
@@ -144,23 +129,20 @@ static bool claim(struct table *table, struct stripe *stripe, struct table_line 
     uint64_t owner = table_owner_of(hash);
     uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
     struct weir_bucket seen = load_bucket(&line->states[i]);
-    uint64_t lowered_from_ns = load_acquire(&line->lowered_from_ns); // a first look
+    uint64_t lowered_from_ns = load_relaxed(&line->lowered_from_ns); // likewise
     bool is_partner = tag == table_block_of(hash); // a bucket and its block are wanted together
     if (is_partner || !is_free(seen, tag, owner, lowered_from_ns, since_ns)
         || table_is_kept(table, seen, tag, since_ns)) {
         return false;
     }
-    if (tag == 0) {
-        bool done =
-            cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner | flags});
-        assert(done); // no key matches it
-        (void)done;
-    } else {
-        store_release(&stripe->reused_at_ns,
-                      since_ns); // R2: before the former bucket can be missed
-        if (!reuse(line, i, seen, owner, flags, since_ns)) {
-            return false;
-        }
+    if (tag != 0) { // R2: before the former bucket can be missed
+        store_release(&stripe->reused_at_ns, since_ns);
+    }
+    if (!cas_bucket(&line->states[i], seen, (struct weir_bucket){since_ns, owner | flags})) {
+        assert(tag != 0); // no key matches one that was never used
+        return false;
+    }
+    if (tag != 0) {
         table_free_events(table, tag, seen);
     }
     uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
@@ -268,4 +250,15 @@ bool table_commit(const struct found *found, struct weir_bucket next)
         note_lowering(found->line, found->seen);
     }
     return cas_bucket(found->state, found->seen, next);
+}
+
+bool table_commit_own(struct table *table, uint64_t hash, const struct found *found,
+                      struct weir_bucket next)
+{
+    struct stripe *stripe = table_stripe_of(table, hash);
+    table_lock_stripe(table, stripe);
+    uint64_t tag = load_relaxed(&found->line->tags[found->state - found->line->states]);
+    bool done = tag == hash && table_commit(found, next);
+    lock_release(&stripe->lock);
+    return done;
 }

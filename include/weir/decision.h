@@ -17,7 +17,8 @@
  *
  * An error is no decision, and charges nothing. It says that
  *   - this key has no bucket, and the table is full of live ones; or this is a window, and the memory for
- *     events is full: both only under on_full=refuse, or if the key was to be blocked
+ *     events is full: not under on_full=allow, unless the key was to be blocked; and under
+ *     on_full=evict only if no bucket of another key may be dropped
  *   - the question makes no sense: a refund under a window, since what it let through has passed; an
  *     operation that does not exist; requests that are decided together, but are more than
  *     WEIR_TOGETHER_MAX, neither all takes nor all can_takes, or two about one bucket

@@ -31,8 +31,9 @@
  *             block=NUNIT|empty     a take that is refused, and a fill that fills the bucket up, lock
  *                                   the key out for so long, at most 100 years, or until the bucket
  *                                   as it is then will be empty
- *             on_full=refuse|allow  what to answer when the table is full of live buckets and this
- *                                   key has none, or the memory for events has no room for a window
+ *             on_full=refuse|allow|evict
+ *                                   what to do when the table is full of live buckets and this key
+ *                                   has none, or the memory for events has no room for a window
  *
  * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time
  * to its own egress, and one egress follows another by exactly what its cost takes to drain.
@@ -99,7 +100,12 @@ enum weir_first {
 
 enum weir_on_full {
     WEIR_ON_FULL_REFUSE = 0, /* verdict error: what cannot be counted does not pass */
-    WEIR_ON_FULL_ALLOW = 1   /* verdict allowed, uncharged */
+    WEIR_ON_FULL_ALLOW = 1,  /* verdict allowed, uncharged */
+    /* The new key gets the slot of another key, under whatever limit: of those slots that it could have, the
+     * one whose bucket is nearest to empty. That key begins anew: at worst it may spend one capacity more.
+     * A key is left alone that is locked out, for which somebody waits, or that has a window's events.
+     * If no other is left, or where memory for events is short, as WEIR_ON_FULL_REFUSE. */
+    WEIR_ON_FULL_EVICT = 2
 };
 
 /* What a person configured. All integers, no defaults left open. */

@@ -116,6 +116,10 @@ static void say(const struct status *status, const char *url)
     (void)printf("  no room  %" PRIu64 " times for a bucket, %" PRIu64
                  " times for an event: answered as on_full says\n",
                  stats->full_count, stats->events_full_count);
+    if (stats->evicted_count != 0) {
+        (void)printf("  dropped  %" PRIu64 " buckets that were not empty, under on_full=evict\n",
+                     stats->evicted_count);
+    }
     if (status->advised_bytes != 0) {
         (void)printf("\nIt is too small, and can grow while it is in use:\n"
                      "  weir store resize %" PRIu64 "K --store '%s'\n",

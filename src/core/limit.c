@@ -19,7 +19,7 @@ static bool knows_words(const struct weir_limit_config *config)
     bool has_first = config->first == WEIR_FIRST_INTERVAL
                      || (config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW);
     return config->kind >= WEIR_KIND_BUCKET && config->kind <= WEIR_KIND_WINDOW && has_first
-           && (config->on_full == WEIR_ON_FULL_REFUSE || config->on_full == WEIR_ON_FULL_ALLOW);
+           && config->on_full >= WEIR_ON_FULL_REFUSE && config->on_full <= WEIR_ON_FULL_EVICT;
 }
 
 /* Only a fixed limit goes by months, and then its period says how long so many are on average. */

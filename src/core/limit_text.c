@@ -5,7 +5,7 @@
  *     limit  = [kind SP] count "/" [whole] unit *(SP option)       month, year: of kind fixed
  *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
  *            | "waiting" "=" whole | "block" "=" (whole unit | "empty")
- *            | "on_full" "=" ("refuse" | "allow")
+ *            | "on_full" "=" ("refuse" | "allow" | "evict")
  *     count  = digits ["." 1*6 digits]
  *
  * A reader goes over the text once, from left to right, and stops at the first thing that cannot be
@@ -306,12 +306,25 @@ static enum weir_status read_block(struct reader *reader, struct weir_limit_conf
     return status;
 }
 
+const char *limit_on_full_word(enum weir_on_full on_full)
+{
+    static const char *const words[] = {[WEIR_ON_FULL_REFUSE] = "refuse",
+                                        [WEIR_ON_FULL_ALLOW] = "allow",
+                                        [WEIR_ON_FULL_EVICT] = "evict"};
+    return words[on_full];
+}
+
 static enum weir_status read_on_full(struct reader *reader, struct weir_limit_config *config)
 {
-    bool is_allow;
-    enum weir_status status = read_choice(reader, "on_full", "refuse", "allow", &is_allow);
-    config->on_full = is_allow ? WEIR_ON_FULL_ALLOW : WEIR_ON_FULL_REFUSE;
-    return status;
+    size_t start = reader->at;
+    struct word word = read_word(reader);
+    for (int i = WEIR_ON_FULL_REFUSE; i <= WEIR_ON_FULL_EVICT; i++) {
+        if (word_is(word, limit_on_full_word((enum weir_on_full)i))) {
+            config->on_full = (enum weir_on_full)i;
+            return WEIR_OK;
+        }
+    }
+    return fail(reader->error, WEIR_E_SYNTAX, start, "on_full is refuse, allow or evict");
 }
 
 /* What may stand behind a rate. `only` is the kind that has it, or ANY_KIND. */
@@ -616,6 +629,7 @@ static enum weir_status print_limit(const struct weir_limit_config *config, stru
     char waiting[32] = "";
     char block[48];
     bool says_capacity = config->capacity_micro != usual_capacity(config->kind, phrase.count_micro);
+    bool says_on_full = config->on_full != WEIR_ON_FULL_REFUSE;
     (void)print_micro(phrase.count_micro, count);
     (void)print_micro(config->capacity_micro, capacity);
     if (phrase.units != 1) {
@@ -625,13 +639,13 @@ static enum weir_status print_limit(const struct weir_limit_config *config, stru
         (void)snprintf(waiting, sizeof waiting, " waiting=%u", (unsigned)config->waiting);
     }
     print_block(config->block_ns, block);
-    int length =
-        snprintf(text, size, "%s%s%s/%s%s%s%s%s%s%s%s",
-                 config->kind != WEIR_KIND_BUCKET ? KINDS[config->kind] : "",
-                 config->kind != WEIR_KIND_BUCKET ? " " : "", count, units, phrase.unit->name,
-                 says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
-                 config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting, block,
-                 config->on_full == WEIR_ON_FULL_ALLOW ? " on_full=allow" : "");
+    int length = snprintf(
+        text, size, "%s%s%s/%s%s%s%s%s%s%s%s%s",
+        config->kind != WEIR_KIND_BUCKET ? KINDS[config->kind] : "",
+        config->kind != WEIR_KIND_BUCKET ? " " : "", count, units, phrase.unit->name,
+        says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
+        config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting, block,
+        says_on_full ? " on_full=" : "", says_on_full ? limit_on_full_word(config->on_full) : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
 }
 

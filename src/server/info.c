@@ -87,6 +87,7 @@ static void write_memory(const struct server *server, struct buffer *output)
                  atomic_load_explicit(&server->watch.free_count, memory_order_relaxed));
     write_number(output, "table_reused", stats.reused_count);
     write_number(output, "table_full", stats.full_count);
+    write_number(output, "table_evicted", stats.evicted_count);
     write_number(output, "events_bytes", stats.events_bytes);
     write_number(output, "events_used_bytes", stats.events_used_bytes);
     write_number(output, "events_full", stats.events_full_count);

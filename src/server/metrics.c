@@ -258,6 +258,8 @@ static void write_table(struct buffer *output, const struct server *server)
               "Slots whose empty bucket was forgotten for another one.", stats.reused_count);
     write_one(output, "weir_table_full_total", "counter",
               "Requests that found no slot and were answered by on_full.", stats.full_count);
+    write_one(output, "weir_table_evicted_total", "counter",
+              "Buckets that were dropped, not empty, under on_full=evict.", stats.evicted_count);
     write_one(output, "weir_events_memory_bytes", "gauge",
               "Memory that is set aside for the events of windows.", stats.events_bytes);
     write_one(output, "weir_events_used_bytes", "gauge", "Of it, what holds events.",

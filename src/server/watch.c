@@ -33,24 +33,33 @@ static void take_census(struct server *server, struct store_census *census)
     atomic_store_explicit(&server->watch.free_count, census->free_count, memory_order_relaxed);
 }
 
-/* `skipped`: how many requests met a full table since the last line, beside the one that this line is about. */
+/* How much a counter has grown since the last look. It begins anew in a file of another size. */
+static uint64_t growth(uint64_t *seen, uint64_t count)
+{
+    uint64_t grown = count > *seen ? count - *seen : 0;
+    *seen = count;
+    return grown;
+}
+
+/*   evicted  buckets that were dropped since the last line, on_full=evict
+ *   skipped  how many requests found the table full since then, beside the one that this line is about */
 static void tell_full(struct server *server, const struct store_census *census,
                       const struct weir_limiter_stats *stats)
 {
-    uint64_t count = stats->full_count - server->watch.full_count;
-    server->watch.full_count = stats->full_count;
-    if ((int64_t)count > 0) { // it begins anew in a file of another size
+    uint64_t evicted = growth(&server->watch.evicted_count, stats->evicted_count);
+    uint64_t count = growth(&server->watch.full_count, stats->full_count) + evicted;
+    if (count > 0) {
         LOG(&server->log, LOG_ERROR, "table_full", log_number("slots", census->slot_count),
             log_number("live", census->live_count), log_number("free", census->free_count),
-            log_text("remedy", remedy(server)), log_number("skipped", count - 1));
+            log_number("evicted", evicted), log_text("remedy", remedy(server)),
+            log_number("skipped", count - 1));
     }
 }
 
 static void tell_events_full(struct server *server, const struct weir_limiter_stats *stats)
 {
-    uint64_t count = stats->events_full_count - server->watch.events_full_count;
-    server->watch.events_full_count = stats->events_full_count;
-    if ((int64_t)count > 0) {
+    uint64_t count = growth(&server->watch.events_full_count, stats->events_full_count);
+    if (count > 0) {
         LOG(&server->log, LOG_ERROR, "events_full", log_number("bytes", stats->events_bytes),
             log_number("used_bytes", stats->events_used_bytes),
             log_text("remedy", "a larger &events= of the store"), log_number("skipped", count - 1));
@@ -77,6 +86,7 @@ void watch_open(struct server *server)
     struct store_census census;
     weir_limiter_stats(server->limiter, &stats);
     server->watch.full_count = stats.full_count;
+    server->watch.evicted_count = stats.evicted_count;
     server->watch.events_full_count = stats.events_full_count;
     take_census(server, &census);
     tell_filling(server, &census);

@@ -15,12 +15,13 @@
 struct server;
 
 /*   next_ns            when to look again, by weir_clock_now_ns()
- *   full_count,        requests without room of which the log has told
- *   events_full_count
+ *   full_count,        requests without room of which the log has told, and buckets that were dropped
+ *   events_full_count,
+ *   evicted_count
  *   is_filling         the log has said that the table fills up */
 struct watch {
     uint64_t next_ns;
-    uint64_t full_count, events_full_count;
+    uint64_t full_count, events_full_count, evicted_count;
     bool is_filling;
     _Atomic uint64_t live_count, free_count;
 };

@@ -117,12 +117,14 @@ struct known {
  *   keys      what that has come to
  *   is_early  threads whose present operation took effect although it has not answered yet
  *   answers   and what it must then answer
- *   late_ns   provided that an operation with this reading has begun by then; 0: none */
+ *   late_ns   provided that an operation with this reading has begun by then; 0: none
+ *   dropped_count  live buckets that were dropped, on_full=evict */
 struct guess {
     struct known keys[KEYS];
     uint64_t answers[THREADS_MAX];
     uint64_t late_ns[THREADS_MAX];
     uint64_t is_early;
+    uint64_t dropped_count;
 };
 
 struct world {
@@ -179,6 +181,10 @@ enum {
 int key_of(const struct operation *operation, int i); // of those that are asked together
 uint64_t cost_of(const struct operation *operation, int i);
 extern struct weir_rule model_rule;
+static inline bool model_evicts(void)
+{
+    return model_rule.limit.on_full == WEIR_ON_FULL_EVICT;
+}
 bool model_is_begun(uint64_t reading_ns);                // by some operation that has begun
 int model_readings(uint64_t *readings, bool only_begun); // all of them, READINGS_MAX at most
 void model_start(void);
@@ -193,6 +199,7 @@ struct choice {
     struct known keys[TOGETHER_MAX];
     uint64_t answer;
     uint64_t late_ns;
+    uint64_t dropped_count;
 };
 
 struct choices {

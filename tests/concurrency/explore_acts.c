@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What one operation may come to. Each key is a bucket of the pure core, never forgotten, and the end of its
- * latest block. An operation that takes effect must answer exactly what these give then, with four liberties
+ * latest block. An operation that takes effect must answer exactly what these give then, with five liberties
  * that README.md in this folder defends:
  *
  *   lag      an operation whose reading is older than another one's may see a fuller bucket: one
@@ -9,6 +9,7 @@
  *   giving   refund and reset may also act at such a later reading, and so give back less
  *   full     where there are more keys than slots, a take or fill may be answered by on_full, and
  *            charges nothing; a block may be answered so too, and a refusal then blocks nobody
+ *   dropped  under on_full=evict a live bucket may be empty since a reading: as often as the table counts
  *   over     a block may be over at an older reading, because some operation's reading has come to its end;
  *            and one that begins at an older reading may end later, at such a reading
  *
@@ -215,6 +216,7 @@ static void add_choice(struct choices *choices, struct choice choice)
         const struct choice *other = &choices->at[i];
         bool is_weaker = other->late_ns == 0 || other->late_ns == choice.late_ns;
         if (is_weaker && other->answer == choice.answer
+            && other->dropped_count <= choice.dropped_count
             && memcmp(other->keys, choice.keys, sizeof choice.keys) == 0) {
             return;
         }
@@ -251,6 +253,7 @@ struct view {
     struct known known;
     uint64_t late_ns;
     bool has_room; // for a block
+    uint64_t dropped_count;
 };
 
 /* The operation at `now_ns`, on a bucket that is empty no earlier than `since_ns`, answered as of
@@ -266,7 +269,9 @@ static void add_acting(struct choices *choices, const struct view *view,
     uint64_t answer = act(&after, operation, now_ns, told_ns, view->has_room);
     after.bucket = left_alone(view->known.bucket, seen, after.bucket);
     uint64_t late_ns = is_late ? later_of(since_ns, now_ns) : 0;
-    add_choice(choices, (struct choice){{after}, answer, later_of(late_ns, view->late_ns)});
+    add_choice(
+        choices,
+        (struct choice){{after}, answer, later_of(late_ns, view->late_ns), view->dropped_count});
 }
 
 /* `is_early`: other operations may begin before this one answers. */
@@ -300,12 +305,12 @@ static int views_of(struct view *views, const struct known *known, uint64_t now_
     uint64_t readings[READINGS_MAX];
     int reading_count = model_readings(readings, !is_early);
     int count = 0;
-    views[count++] = (struct view){*known, 0, true};
+    views[count++] = (struct view){*known, 0, true, 0};
     for (int i = 0; i < reading_count; i++) {
         if (readings[i] <= now_ns || readings[i] < known->block_ns) {
             continue;
         }
-        struct view over = {*known, readings[i], true};
+        struct view over = {*known, readings[i], true, 0};
         over.known.bucket.word &= ~BUCKET_BLOCKED;
         if ((known->bucket.word & BUCKET_BLOCKED) != 0) {
             views[count++] = over;
@@ -318,7 +323,22 @@ static int views_of(struct view *views, const struct known *known, uint64_t now_
     return count;
 }
 
-enum { VIEWS_MAX = 2 * READINGS_MAX + 1 };
+enum { VIEWS_MAX = 3 * READINGS_MAX + 1 };
+
+/* And a live bucket that was dropped, at some reading. */
+static int views_of_dropped(struct view *views, const struct known *known, bool is_early)
+{
+    uint64_t readings[READINGS_MAX];
+    int reading_count = model_readings(readings, !is_early);
+    int count = 0;
+    for (int i = 0; i < reading_count && model_evicts(); i++) {
+        if (known->bucket.empty_at_ns >= readings[i] && (known->bucket.word & BUCKET_FLAGS) == 0) {
+            views[count] = (struct view){*known, readings[i], true, 1};
+            views[count++].known.bucket = (struct weir_bucket){readings[i], 0};
+        }
+    }
+    return count;
+}
 
 static bool may_block(const struct operation *operation)
 {
@@ -333,6 +353,7 @@ static void choose(struct choices *choices, const struct known *known,
     struct view views[VIEWS_MAX];
     bool is_full = may_be_full(operation, operation->key);
     int count = views_of(views, known, operation->now_ns, may_block(operation), is_early);
+    count += views_of_dropped(views + count, known, is_early);
     choices->count = 0;
     for (int i = 0; i < count; i++) {
         choose_seen(choices, &views[i], operation, is_early);
@@ -342,7 +363,7 @@ static void choose(struct choices *choices, const struct known *known,
         }
     }
     if (is_full) {
-        add_choice(choices, (struct choice){{*known}, answer_when_full(operation), 0});
+        add_choice(choices, (struct choice){{*known}, answer_when_full(operation), 0, 0});
     }
 }
 

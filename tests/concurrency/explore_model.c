@@ -109,6 +109,7 @@ static void adopt(struct guess *guess, const struct operation *operation,
     for (int i = 0; i <= operation->more_count; i++) {
         guess->keys[key_of(operation, i)] = choice->keys[i];
     }
+    guess->dropped_count += choice->dropped_count;
 }
 
 /* Guesses under construction. */
@@ -264,8 +265,9 @@ static bool agrees_on_block(const struct guess *guess, int key)
 }
 
 /* A bucket that was made but not charged, because its maker then found no room in it, is empty since
- * some reading; one that was forgotten had drained by the latest reading of a reuse. */
-static bool agrees(const struct guess *guess, int key)
+ * some reading; one that was forgotten had drained by the latest reading of a reuse. Or it was dropped, of
+ * which nobody has taken note yet. */
+static bool agrees(const struct guess *guess, int key, uint64_t *dropped_count)
 {
     struct weir_bucket bucket = guess->keys[key].bucket;
     struct span expected = bucket_moment(bucket, &model_rule.limit);
@@ -277,23 +279,38 @@ static bool agrees(const struct guess *guess, int key)
         const struct stripe *stripe = table_stripe_of(&table, hash_of_key(key));
         uint64_t reused_at_ns = move_is_done() ? world.shared.later.stripe.reused_at_ns
                                                : stripe->reused_at_ns & ~STRIPE_MOVED;
-        return !span_less((struct span){reused_at_ns, 0}, expected);
+        bool is_dropped = span_less((struct span){reused_at_ns, 0}, expected);
+        *dropped_count += is_dropped;
+        return !is_dropped || model_evicts();
     }
     struct span moment = bucket_moment(*state, &model_rule.limit);
     if (moment.ns == expected.ns && moment.rest == expected.rest) {
         return true;
     }
-    return model_is_begun(moment.ns) && moment.rest == 0 && span_less(expected, moment);
+    bool is_dropped = span_less(moment, expected);
+    *dropped_count += is_dropped;
+    return model_is_begun(moment.ns) && moment.rest == 0 && (!is_dropped || model_evicts());
+}
+
+static uint64_t evicted_count(void)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < STRIPES_MAX; i++) {
+        count += world.shared.stripes[i].evicted_count;
+    }
+    return count;
 }
 
 void model_finish(void)
 {
     for (int i = 0; i < world.guess_count; i++) {
         bool is_good = true;
+        uint64_t dropped_count = world.guesses[i].dropped_count;
         for (int key = 0; key < KEYS; key++) {
-            is_good = is_good && agrees(&world.guesses[i], key)
+            is_good = is_good && agrees(&world.guesses[i], key, &dropped_count)
                       && agrees_on_block(&world.guesses[i], key);
         }
+        is_good = is_good && dropped_count <= evicted_count();
         if (is_good) {
             return;
         }

@@ -18,6 +18,7 @@ enum { LETTERS_MAX = 8 };
 /* The limits. */
 #define FRACTIONS "3/10ns capacity=6"
 #define BLOCKING  "3/10ns capacity=6 block=9ns"
+#define EVICTING  "3/10ns capacity=6 on_full=evict"
 #define WHOLE     "1/10ns capacity=2" // its takes are usual ones
 
 /* clang-format off */
@@ -143,6 +144,10 @@ struct family {
 #define SWAP_SETUP   1, 6, {TAKE(A, 2, 100)}
 #define SWAP_LETTERS {MOVE(103), BLOCK(A, 10, 102), TAKE(A, 2, 104), UNBLOCK(A, 105), IN_VAIN(101), TAKE(A, 1, 113)}
 
+/* One slot, or two, for three keys that drop each other. */
+#define EVICT_SETUP   1, 6, {TAKE(A, 4, 100)}
+#define EVICT_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 106), TAKE(C, 3, 108), REFUND(A, 3, 104), FILL(B, 1, 111), SHOW(A, 107)}
+
 static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, FRACTIONS},
     {"reuse-2x3", 1, 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS, FRACTIONS},
@@ -188,6 +193,9 @@ static const struct family FAMILIES[] = {
     {"run-2x2", 2, 2, 1, 2, 2, 211, RUN_SETUP, RUN_LETTERS, BLOCKING},
     {"run-2x2", 2, 2, 2, 2, 2, 211, RUN_SETUP, RUN_LETTERS, BLOCKING},
     {"swap-2x2", 2, 1, 1, 2, 2, 11, SWAP_SETUP, SWAP_LETTERS, FRACTIONS},
+    {"evict-2x3", 1, 1, 1, 2, 3, 331, EVICT_SETUP, EVICT_LETTERS, EVICTING},
+    {"evict-2x3", 1, 2, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
+    {"evict-2x3", 2, 1, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
 };
 
 /* clang-format on */

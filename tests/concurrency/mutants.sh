@@ -10,7 +10,7 @@ CHAPTERS=(places.h slots.c single.c table.c block.c moving.c together.c together
 FLAGS=(-std=c17 -O2 -D_GNU_SOURCE -Itests/concurrency/shim -Itests/concurrency -Iinclude -Isrc)
 # A family of scripts each, the quickest to find something first.
 WALKS=("1 return-2x3 3" "1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2x3 3" "1 mark-2x3 1"
-    "1 move-2x3 1" "1 carry-2x3 1" "1 both-2x2 1" "2 fresh-2x2 1" "1 back-2x3 0" "1 whole-2x2 1")
+    "1 move-2x3 1" "1 carry-2x3 1" "1 both-2x2 1" "2 fresh-2x2 1" "1 back-2x3 0" "1 whole-2x2 1" "1 evict-2x3 1")
 # Those for who breaks what block.c is about.
 BLOCK_WALKS=("2 lock-2x2 1" "2 swap-2x2 1" "1 let-2x2 1" "2 let-2x2 1" "1 out-2x2 1" "2 out-2x2 1" "2 run-2x2 1" "2 run-2x2 0")
 NOTICED='VIOLATION|Assertion' # of the explorer, or of the table itself

@@ -176,7 +176,7 @@ def parse_period(text, at, kind):
     return count * unit_ns, count * months, word_at + len(word)
 
 
-CHOICES = {"on_full": ("refuse", "allow"), "first": ("interval", "now")}
+CHOICES = {"on_full": ("refuse", "allow", "evict"), "first": ("interval", "now")}
 
 
 def parse_waiting(text, at):
@@ -231,7 +231,7 @@ KINDS = ("bucket", "queue", "stepped", "fixed", "sliding", "window")
 
 def parse_limit(text):
     """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [block=[N]UNIT|empty]
-    [on_full=refuse|allow]"""
+    [on_full=refuse|allow|evict]"""
     if len(text) > TEXT_MAX:
         raise Refused("range", TEXT_MAX)
     at = skip_spaces(text, 0)

@@ -138,7 +138,7 @@ def limit_of(config):
                   if kind in model.AS_WRITTEN else (None, None, 0))
     return model.Limit(Fraction(config.count_micro, config.period_ns * model.MICRO),
                        Fraction(config.capacity_micro, model.MICRO),
-                       ("refuse", "allow")[config.on_full], kind, FIRSTS[config.first],
+                       ("refuse", "allow", "evict")[config.on_full], kind, FIRSTS[config.first],
                        None if config.waiting == usual_waiting(kind) else config.waiting,
                        *as_written,
                        block="empty" if config.block_ns == UNTIL_EMPTY else config.block_ns or None)

@@ -1,9 +1,12 @@
 """What the server tells its operator without being asked: in the log, by metrics, by /healthz."""
 
+import json
 import re
+import subprocess
 import time
 
-from weirserver import WeirServer, wait_until
+import pytest
+from weirserver import WeirServer, wait_until, weir_binary
 
 
 def log_lines(server, event):
@@ -66,3 +69,36 @@ def test_events_without_room_are_logged():
         assert 4 in fill(client, 0, 100, "window 5/d")
         line = server.wait_for_log(" events_full ")
         assert " error " in line and int(fields(line)["bytes"]) == 4096
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_on_full_evict_lets_new_keys_in_and_is_logged(where, tmp_path):
+    store = ["--memory", "64K"] if where == "memory" else ["--store", f"file:{tmp_path}/b?size=64K"]
+    with WeirServer(*store) as server, server.client() as client:
+        slots = int(server.metric("weir_table_slots"))
+        assert 4 in fill(client, 0, 2 * slots)
+        assert fill(client, 10**6, 1000, "100/s on_full=evict") == [0] * 1000
+        wait_until(
+            lambda: any(int(fields(one)["evicted"]) > 0 for one in log_lines(server, "table_full")),
+            "dropped buckets in the log",
+        )
+        assert 0 < server.metric("weir_table_evicted_total") <= 1000
+
+
+def test_named_limits_evict_too(tmp_path):
+    config = tmp_path / "weir.yaml"
+    config.write_text("limits:\n  api: 100/s on_full=evict\n")
+    with WeirServer("--memory", "64K", "--config", config) as server, server.client() as client:
+        fill(client, 0, 3000)
+        assert fill(client, 10**6, 500, "api") == [0] * 500
+        assert server.metric("weir_table_evicted_total") > 0
+
+
+def test_explain_says_what_evict_can_forgive():
+    said = subprocess.run(
+        [weir_binary(), "explain", "5/min on_full=evict"], capture_output=True, text=True
+    ).stdout
+    assert "up to 5 more, each time" in said
+    run = [weir_binary(), "explain", "5/min on_full=evict", "--json"]
+    said = json.loads(subprocess.run(run, capture_output=True, text=True).stdout)
+    assert said["on_full"] == "evict" and said["evict_forgives_max"] == "5"

@@ -248,6 +248,7 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("5/w", "5/w");
     assert_prints("5/s on_full=refuse", "5/s");
     assert_prints("5/s on_full=allow", "5/s on_full=allow");
+    assert_prints("5/s on_full=evict burst=2", "5/s capacity=2 on_full=evict");
     assert_prints("5/s on_full=allow capacity=2", "5/s capacity=2 on_full=allow");
     assert_prints("5/s block=30s", "5/s block=30s");
     assert_prints("5/s block=empty capacity=2", "5/s capacity=2 block=empty");
@@ -417,7 +418,7 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s block=5219w", WEIR_E_RANGE, 11, "the block is above 100 years"},
         {"10/s block=99999999999999999999s", WEIR_E_RANGE, 11, "the block is above 100 years"},
         {"10/s block=1s block=empty", WEIR_E_SYNTAX, 14, "block is said twice"},
-        {"10/s on_full=maybe", WEIR_E_SYNTAX, 13, "on_full is either refuse or allow"},
+        {"10/s on_full=maybe", WEIR_E_SYNTAX, 13, "on_full is refuse, allow or evict"},
         {"10/s on_full=allow on_full=allow", WEIR_E_SYNTAX, 19, "on_full is said twice"},
         {"10/s on_full", WEIR_E_SYNTAX, 12, "expected '=', but the text ends"},
     };
@@ -589,7 +590,7 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
     }
     bad[0].kind = (enum weir_kind)7;
     bad[1].first = (enum weir_first)(WEIR_FIRST_NOW + 1);
-    bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_ALLOW + 1);
+    bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_EVICT + 1);
     bad[3].kind = WEIR_KIND_BUCKET; // which has no `first`
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(weir_limit_init(&limit, &bad[i], &error), WEIR_E_RANGE);

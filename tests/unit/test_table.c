@@ -373,6 +373,143 @@ static void test_homes_are_spread_over_all_lines(void **state)
     }
 }
 
+/* ---- on_full=evict ---- */
+
+static const char EVICTING[] = "1/s capacity=5 on_full=evict";
+
+static void test_a_full_table_can_drop_the_bucket_that_is_nearest_to_empty(void **state)
+{
+    (void)state;
+    struct small *small = open_small(2, EVICTING); // 4 slots
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_take(small, hash_at(i % 2, i + 1, i + 1), 5 - i, S, WEIR_ALLOWED);
+    }
+    uint64_t dropped = hash_at(1, 4, 4); // empty at 3 s, the others later
+    assert_int_equal(decide(small, WEIR_TAKE, hash_at(0, 5, 5), 4, S).remaining, 1);
+    assert_int_equal(decide(small, WEIR_SHOW, dropped, 0, S).remaining, 5); // forgiven
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(decide(small, WEIR_SHOW, hash_at(i % 2, i + 1, i + 1), 0, S).remaining, i);
+    }
+    assert_int_equal(stats_of(&small->table.store).evicted_count, 1);
+    assert_int_equal(stats_of(&small->table.store).full_count, 0);
+    free(small);
+}
+
+static void test_a_drained_slot_goes_before_a_live_bucket(void **state)
+{
+    (void)state;
+    struct small *small = open_small(1, EVICTING);
+    assert_take(small, hash_at(0, 1, 1), 1, S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 2, 2), 5, S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 3, 3), 5, 2 * S + 1, WEIR_ALLOWED);
+    assert_int_equal(stats_of(&small->table.store).evicted_count, 0);
+    assert_int_equal(stats_of(&small->table.store).reused_count, 1);
+    free(small);
+}
+
+static void test_a_lagging_clock_finds_what_was_dropped_no_emptier_than_it_became_then(void **state)
+{
+    (void)state;
+    struct small *small = open_small(1, EVICTING);
+    uint64_t a = hash_at(0, 1, 1);
+    assert_take(small, a, 5, S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 2, 2), 5, 4 * S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 3, 3), 1, 5 * S, WEIR_ALLOWED); // drops a, which empties at 6 s
+    assert_int_equal(decide(small, WEIR_SHOW, a, 0, 5 * S).remaining, 5);
+    assert_int_equal(decide(small, WEIR_SHOW, a, 0, 2 * S).remaining, 2); // empty at 5 s
+    free(small);
+}
+
+/* A window with events, a key that is locked out, a block, one for whom somebody waits, equal owner bits. */
+static void test_what_must_stay_is_not_dropped(void **state)
+{
+    (void)state;
+    struct small *small = open_small_pool(1, 4, EVICTING); // 2 slots in each stripe
+    struct weir_rule usual = small->rule;
+    small->rule = small_rule("window 5/h");
+    assert_take(small, hash_at(0, 1, 1), 1, S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 2, 2), 1, S, WEIR_ALLOWED);
+    small->rule = usual;
+    assert_take(small, hash_at(0, 3, 3), 1, S, WEIR_FAILED);
+
+    struct small *blocked = open_small(1, EVICTING);
+    struct weir_request request = {.rule = &blocked->rule, .operation = WEIR_BLOCK, .block_ns = S};
+    assert_int_equal(table_decide_hash(&blocked->table, &request, hash_at(0, 1, 1), S).verdict,
+                     WEIR_BLOCKED);
+    assert_take(blocked, hash_at(0, 2, 2), 1, S, WEIR_FAILED);
+
+    struct small *waited_for = open_small(1, EVICTING);
+    assert_take(waited_for, hash_at(0, 1, 7), 1, S, WEIR_ALLOWED);
+    assert_take(waited_for, hash_at(0, 2, 2), 5, S, WEIR_ALLOWED);
+    assert_take(waited_for, hash_at(0, 3, 7), 5, S, WEIR_ALLOWED); // drops 2, not its equal
+    waited_for->lines[0].states[0].word |= BUCKET_LINE;
+    waited_for->lines[0].states[1].word |= BUCKET_LINE;
+    assert_take(waited_for, hash_at(0, 4, 4), 1, S, WEIR_FAILED);
+    assert_int_equal(stats_of(&waited_for->table.store).evicted_count, 1);
+    assert_int_equal(stats_of(&waited_for->table.store).full_count, 1);
+    free(small);
+    free(blocked);
+    free(waited_for);
+}
+
+static void test_keys_of_one_run_do_not_drop_each_other(void **state)
+{
+    (void)state;
+    struct small *small = open_small(1, EVICTING);
+    uint64_t a = hash_at(0, 1, 1);
+    const uint64_t hashes[2] = {a, hash_at(0, 2, 2)};
+    const struct weir_request requests[2] = {
+        {.rule = &small->rule, .cost_micro = WEIR_UNIT, .and_next = true},
+        {.rule = &small->rule, .cost_micro = WEIR_UNIT}};
+    struct weir_decision decisions[2];
+    assert_take(small, a, 1, S, WEIR_ALLOWED); // nearest to empty, and one of the two
+    assert_take(small, hash_at(0, 3, 3), 5, S, WEIR_ALLOWED);
+    table_decide_together(&small->table, requests, hashes, decisions, 2, S);
+    assert_int_equal(decisions[0].verdict, WEIR_ALLOWED);
+    assert_int_equal(decisions[0].remaining, 3);
+    assert_int_equal(decisions[1].remaining, 4);
+    const uint64_t others[2] = {hash_at(0, 4, 4), hash_at(0, 5, 5)};
+    table_decide_together(&small->table, requests, others, decisions, 2, S); // neither is there
+    assert_int_equal(decisions[0].remaining, 4);
+    assert_int_equal(decisions[1].remaining, 4);
+    assert_int_equal(stats_of(&small->table.store).evicted_count, 3);
+    free(small);
+}
+
+/* The slot has passed to another key, and on to one with the same owner bits, whose bucket stands as the first did. */
+static void test_what_was_dropped_is_not_given_back_to_another_key(void **state)
+{
+    (void)state;
+    struct small *small = open_small(1, EVICTING);
+    uint64_t a = hash_at(0, 1, 1), c = hash_at(0, 3, 1);
+    struct found found;
+    assert_take(small, a, 3, S, WEIR_ALLOWED);
+    assert_take(small, hash_at(0, 9, 9), 5, S, WEIR_ALLOWED);
+    assert_true(table_find(&small->table, a, 0, &found)); // and sleeps
+    assert_take(small, hash_at(0, 2, 2), 4, S, WEIR_ALLOWED);
+    struct weir_bucket lower = {S, found.seen.word};
+    assert_false(table_commit_own(&small->table, a, &found, lower)); // other owner bits
+    assert_take(small, c, 3, S, WEIR_ALLOWED);
+    assert_false(table_commit_own(&small->table, a, &found, lower));
+    assert_int_equal(decide(small, WEIR_SHOW, c, 0, S).remaining, 2);
+    free(small);
+}
+
+static void test_a_key_can_be_blocked_in_a_full_table_if_that_drops_others(void **state)
+{
+    (void)state;
+    struct small *small = open_small(2, EVICTING);
+    struct weir_request request = {.rule = &small->rule, .operation = WEIR_BLOCK, .block_ns = S};
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_take(small, hash_at(i % 2, i + 1, i + 1), 5, S, WEIR_ALLOWED);
+    }
+    uint64_t b = hash_at(0, 8, 8);
+    assert_int_equal(table_decide_hash(&small->table, &request, b, S).verdict, WEIR_BLOCKED);
+    assert_take(small, b, 1, S, WEIR_BLOCKED);
+    assert_int_equal(stats_of(&small->table.store).evicted_count, 2);
+    free(small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +518,14 @@ int main(void)
         cmocka_unit_test(test_a_census_counts_what_is_live_and_what_is_free),
         cmocka_unit_test(test_a_census_of_a_large_table_is_an_estimate),
         cmocka_unit_test(test_a_full_table_can_let_pass),
+        cmocka_unit_test(test_a_full_table_can_drop_the_bucket_that_is_nearest_to_empty),
+        cmocka_unit_test(test_a_drained_slot_goes_before_a_live_bucket),
+        cmocka_unit_test(
+            test_a_lagging_clock_finds_what_was_dropped_no_emptier_than_it_became_then),
+        cmocka_unit_test(test_what_must_stay_is_not_dropped),
+        cmocka_unit_test(test_keys_of_one_run_do_not_drop_each_other),
+        cmocka_unit_test(test_what_was_dropped_is_not_given_back_to_another_key),
+        cmocka_unit_test(test_a_key_can_be_blocked_in_a_full_table_if_that_drops_others),
         cmocka_unit_test(test_an_old_reading_finds_nothing_forgotten_too_early),
         cmocka_unit_test(test_a_new_bucket_knows_the_latest_reading_of_a_reuse),
         cmocka_unit_test(test_a_slot_does_not_pass_between_equal_owner_bits),

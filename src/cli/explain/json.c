@@ -7,6 +7,7 @@
 
 #include "cli/explain/explain.h"
 #include "cli/promise.h"
+#include "core/limit_words.h"
 
 static const char *kind_word(enum weir_kind kind)
 {
@@ -85,10 +86,10 @@ int explain_in_json(const struct command *command, const struct explanation *e)
         kind_word(e->config.kind), "count", print_micro(e->config.count_micro, count), "period_ns",
         (json_int_t)e->config.period_ns, "capacity",
         print_micro(e->config.capacity_micro, capacity), "on_full",
-        e->config.on_full == WEIR_ON_FULL_ALLOW ? "allow" : "refuse", "rate_per_s",
-        json_amount(&e->rate_per_s), "interval_ns", json_amount(&e->interval_ns), "drain_ns",
-        json_amount(&e->drain_ns), "wait_max_ns", json_amount(&e->wait_max_ns), "bucket_bytes",
-        (json_int_t)BUCKET_BYTES, "windows", json_windows(e), "strict", json_strict(e));
+        limit_on_full_word(e->config.on_full), "rate_per_s", json_amount(&e->rate_per_s),
+        "interval_ns", json_amount(&e->interval_ns), "drain_ns", json_amount(&e->drain_ns),
+        "wait_max_ns", json_amount(&e->wait_max_ns), "bucket_bytes", (json_int_t)BUCKET_BYTES,
+        "windows", json_windows(e), "strict", json_strict(e));
     if (root != NULL && e->is_queue) {
         json_object_set_new(root, "first",
                             json_string(e->config.first == WEIR_FIRST_NOW ? "now" : "interval"));
@@ -96,6 +97,9 @@ int explain_in_json(const struct command *command, const struct explanation *e)
     }
     if (root != NULL && e->config.block_ns != 0) {
         json_object_set_new(root, "block_bytes", json_integer(BUCKET_BYTES));
+    }
+    if (root != NULL && e->config.on_full == WEIR_ON_FULL_EVICT) {
+        json_object_set_new(root, "evict_forgives_max", json_string(capacity));
     }
     if (root != NULL && e->config.kind == WEIR_KIND_WINDOW) {
         json_object_set_new(root, "events_bytes_min", json_integer(EVENT_CHUNK_BYTES));

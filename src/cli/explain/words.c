@@ -375,6 +375,31 @@ static void say_named(const struct named_limit *named)
     }
 }
 
+/* What a full table does to its keys. */
+static void say_on_full(const struct explanation *e, const char *capacity)
+{
+    switch (e->config.on_full) {
+    case WEIR_ON_FULL_REFUSE: break;
+    case WEIR_ON_FULL_ALLOW:
+        (void)puts("  on_full     a key that finds no room in the table passes, uncounted");
+        break;
+    case WEIR_ON_FULL_EVICT:
+        (void)puts(
+            "  on_full     a key that finds no room drops the bucket of another key, the one that "
+            "is");
+        (void)puts(
+            e->config.kind == WEIR_KIND_WINDOW
+                ? "              nearest to empty; a window that holds events is never dropped"
+                : "              nearest to empty, under whatever limit");
+        if (e->config.kind != WEIR_KIND_WINDOW) {
+            (void)printf(
+                "  forgives    a key that is dropped begins anew: up to %s more, each time\n",
+                capacity);
+        }
+        break;
+    }
+}
+
 int explain_in_words(const struct explanation *e)
 {
     struct colours colours = colours_of_output();
@@ -423,9 +448,7 @@ int explain_in_words(const struct explanation *e)
                      EVENT_CHUNK_BYTES, promise_events_bytes(&e->config), EVENT_BYTES,
                      EVENT_CHUNK_BYTES);
     }
-    if (e->config.on_full == WEIR_ON_FULL_ALLOW) {
-        (void)puts("  on_full     a key that finds no room in the table passes, uncounted");
-    }
+    say_on_full(e, capacity);
     say_picture(e);
     if (!e->is_queue && !is_window) { // one is even already, one as strict
         say_strict(e);

@@ -48,10 +48,11 @@ static bool has_moved(const struct stripe *stripe)
     return (table_latest_reuse(stripe) & STRIPE_MOVED) != 0;
 }
 
-bool table_make_block(struct table *table, uint64_t hash, uint64_t now_ns)
+bool table_make_block(struct table *table, uint64_t hash, enum weir_on_full on_full,
+                      uint64_t now_ns)
 {
     uint64_t tag = table_block_of(hash);
-    return table_insert_locked(table, tag, table_home_of(table, tag), 0, now_ns);
+    return table_insert_locked(table, tag, table_home_of(table, tag), 0, on_full, now_ns);
 }
 
 static void write_flag(const struct table *table, uint64_t hash, bool is_blocked)
@@ -128,7 +129,8 @@ bool table_is_blocked(struct table *table, uint64_t hash, const struct found *bu
 
 enum block_result table_commit_blocked(struct table *table, uint64_t hash,
                                        const struct found *bucket, struct weir_bucket next,
-                                       uint64_t *ends_ns, uint64_t now_ns)
+                                       uint64_t *ends_ns, enum weir_on_full on_full,
+                                       uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     enum block_result result = BLOCK_NO_ROOM;
@@ -136,7 +138,7 @@ enum block_result table_commit_blocked(struct table *table, uint64_t hash,
     table_lock_stripe(table, stripe);
     if (has_moved(stripe)) {
         result = BLOCK_LOST;
-    } else if (table_make_block(table, hash, now_ns)) {
+    } else if (table_make_block(table, hash, on_full, now_ns)) {
         result = cas_bucket(bucket->state, bucket->seen, next) ? BLOCK_DONE : BLOCK_LOST;
     }
     if (result == BLOCK_DONE) {
@@ -178,13 +180,14 @@ static void look(const struct table *table, uint64_t hash, struct block *block, 
                          && table_block_ends_ns(table, hash) > now_ns;
 }
 
-void table_block(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns)
+void table_block(struct table *table, uint64_t hash, struct block *block, enum weir_on_full on_full,
+                 uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     struct found bucket;
     table_lock_stripe(table, stripe);
-    bool has_room = table_insert_locked(table, hash, table_home_of(table, hash), 0, now_ns)
-                    && table_make_block(table, hash, now_ns);
+    bool has_room = table_insert_locked(table, hash, table_home_of(table, hash), 0, on_full, now_ns)
+                    && table_make_block(table, hash, on_full, now_ns);
     look(table, hash, block, now_ns);
     block->result = has_moved(stripe) ? BLOCK_LOST : has_room ? BLOCK_DONE : BLOCK_NO_ROOM;
     if (block->result == BLOCK_DONE && hold(table, hash, BUCKET_BLOCKED, &bucket)) {

@@ -40,18 +40,26 @@ static inline void table_lock_stripe(struct table *table, struct stripe *stripe)
 }
 
 /* Sees to it, under the lock of its stripe, that the key has a slot; a new one begins with these flags.
+ * Under on_full=evict that may be the slot of a live bucket, which is dropped (see slots.c).
  * False: every slot that it could have holds a live bucket, which is counted. */
 bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
-                         uint64_t now_ns);
+                         enum weir_on_full on_full, uint64_t now_ns);
 
 /* The same, taking that lock. True too if another thread was faster, or the stripe has moved: look again. */
-bool table_insert(struct table *table, uint64_t hash, uint64_t home, uint64_t now_ns);
+bool table_insert(struct table *table, uint64_t hash, uint64_t home, enum weir_on_full on_full,
+                  uint64_t now_ns);
+
+static inline enum weir_on_full table_on_full(const struct weir_request *request)
+{
+    return (enum weir_on_full)request->rule->limit.on_full;
+}
 
 /* Swaps the state that was found for the next one. False if it changed meanwhile. */
 bool table_commit(const struct found *found, struct weir_bucket next);
 
 /* The same under the lock of its stripe, where no slot changes hands, and only if the slot is still this
- * key's. For all that moves a state back or marks it: of another key's bucket, that would mint. */
+ * key's, and has not been reused since. For all that moves a state back or marks it: of another key's bucket, that
+ * would mint. */
 bool table_commit_own(struct table *table, uint64_t hash, const struct found *found,
                       struct weir_bucket next);
 
@@ -211,12 +219,14 @@ enum block_result { BLOCK_DONE, BLOCK_LOST, BLOCK_NO_ROOM };
  * moved, so look again. No room: there is no slot for the block, which is counted, and nothing is done. */
 enum block_result table_commit_blocked(struct table *table, uint64_t hash,
                                        const struct found *bucket, struct weir_bucket next,
-                                       uint64_t *ends_ns, uint64_t now_ns);
+                                       uint64_t *ends_ns, enum weir_on_full on_full,
+                                       uint64_t now_ns);
 
 /* The same in steps, under the stripe's lock: sees to it that there is a slot for a block (false: no room,
  * which is counted); then the bucket gets the flag; then its block ends at `ends_ns`, or when it does
  * already if that is later. */
-bool table_make_block(struct table *table, uint64_t hash, uint64_t now_ns);
+bool table_make_block(struct table *table, uint64_t hash, enum weir_on_full on_full,
+                      uint64_t now_ns);
 uint64_t table_raise_block(const struct table *table, uint64_t hash, uint64_t ends_ns);
 
 /* Ends a block at `now_ns`, or leaves its end where it was if that is earlier; the flag goes next. Under the
@@ -235,7 +245,8 @@ struct block {
 };
 
 /* Blocks a key, whether it has a bucket or not. */
-void table_block(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns);
+void table_block(struct table *table, uint64_t hash, struct block *block, enum weir_on_full on_full,
+                 uint64_t now_ns);
 
 /* Lets it in. */
 void table_unblock(struct table *table, uint64_t hash, struct block *block, uint64_t now_ns);

@@ -15,12 +15,15 @@
  *                                                                             reused: left, a statistic
  *   the reach was raised, a hint written  a longer search, a stale hint       nothing
  *   the tag was published                 a bucket that is empty              nothing: it is whole
+ *   a live bucket's state was given away  likewise (on_full=evict)            given back, empty: it was
+ *                                                                             to be dropped
  *   a bucket was marked (together.c)      who meets it waits for this lock    unmarked: it goes on from
  *                                                                             where it stood
  *
  * To give a slot back is to put its tag's owner bits into its state, and nothing else. That is (X, former
  * owner), and the former bucket was drained strictly before X, above every moment it ever had: it is empty,
- * and no state that a sleeping thread remembers equals it. It must be done before the next insertion: the
+ * and no state that a sleeping thread remembers equals it. (Of a bucket that was dropped, a thread of the same
+ * key might: then it decides on what is there.) It must be done before the next insertion: the
  * former key, which finds nothing, would get a second slot, and one of the two would be lost.
  *
  * A take under several limits that died after it had charged the first of its buckets leaves the others as

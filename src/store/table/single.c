@@ -200,7 +200,8 @@ static bool commit_outcome(struct table *table, const struct weir_request *reque
 {
     if (table_locks_out(request, outcome, detail)) {
         *ends_ns = kind_block_ends_ns(&request->rule->limit, outcome.moment, now_ns);
-        enum block_result result = table_commit_blocked(table, hash, found, next, ends_ns, now_ns);
+        enum block_result result =
+            table_commit_blocked(table, hash, found, next, ends_ns, table_on_full(request), now_ns);
         if (result != BLOCK_NO_ROOM) {
             return result == BLOCK_DONE;
         }
@@ -215,8 +216,9 @@ static bool commit_outcome(struct table *table, const struct weir_request *reque
 }
 
 /* Blocks the key, or lets it in, wherever its bucket is now. False: that cannot be opened. */
-static bool do_block(struct table *table, enum weir_operation operation, uint64_t hash,
-                     struct block *block, uint64_t now_ns)
+static bool do_block(struct table *table, const struct weir_request *request,
+                     enum weir_operation operation, uint64_t hash, struct block *block,
+                     uint64_t now_ns)
 {
     uint64_t home;
     for (;;) {
@@ -224,7 +226,7 @@ static bool do_block(struct table *table, enum weir_operation operation, uint64_
         if (operation == WEIR_UNBLOCK) {
             table_unblock(table, hash, block, now_ns);
         } else {
-            table_block(table, hash, block, now_ns);
+            table_block(table, hash, block, table_on_full(request), now_ns);
         }
         if (block->result != BLOCK_LOST) {
             return true;
@@ -244,7 +246,7 @@ static void decide_block(struct table *table, const struct weir_request *request
     uint64_t block_ns = request->block_ns > 0 ? request->block_ns : 1;
     block_ns = block_ns < WEIR_BLOCK_NS_MAX ? block_ns : WEIR_BLOCK_NS_MAX;
     struct block block = {.ends_ns = now_ns + block_ns};
-    if (!do_block(table, request->operation, hash, &block, now_ns)) {
+    if (!do_block(table, request, request->operation, hash, &block, now_ns)) {
         table_refuse(request, decision, 1);
         return;
     }
@@ -328,8 +330,8 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
         if (is_found || !is_change) {
             return;
         }
-        if (!table_insert(table, hash, home, now_ns)) {
-            if (request->rule->limit.on_full == WEIR_ON_FULL_REFUSE) {
+        if (!table_insert(table, hash, home, table_on_full(request), now_ns)) {
+            if (table_on_full(request) != WEIR_ON_FULL_ALLOW) {
                 bucket_answer_failed(decision, &request->rule->limit);
             }
             return; // otherwise the answer stays, as if the bucket had been made
@@ -357,7 +359,8 @@ static struct outcome block_in_line(struct table *table, const struct weir_reque
                                     uint64_t id, uint64_t now_ns)
 {
     struct block block = {.ends_ns = now_ns + request->block_ns};
-    bool done = do_block(table, WEIR_BLOCK, id, &block, now_ns) && block.result == BLOCK_DONE;
+    bool done =
+        do_block(table, request, WEIR_BLOCK, id, &block, now_ns) && block.result == BLOCK_DONE;
     struct span moment = bucket_moment(block.bucket, &request->rule->limit);
     return (struct outcome){done ? WEIR_BLOCKED : WEIR_FAILED, moment};
 }
@@ -415,7 +418,7 @@ struct outcome table_decide_in_line(struct store *store, const struct weir_reque
         if (is_same || (is_found && is_take && table_commit_own(table, id, &found, next))) {
             return outcome;
         }
-        if (!is_found && !table_insert(table, id, home, now_ns)) {
+        if (!is_found && !table_insert(table, id, home, table_on_full(request), now_ns)) {
             return (struct outcome){WEIR_FAILED, outcome.moment};
         }
     }

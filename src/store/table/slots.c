@@ -47,6 +47,15 @@
  *      bits, so it took two reuses to come to a key that looks like the old one; the first of them
  *      published its tag before the second began, and the second look at the tag sees that.
  *
+ *  Evicting    where every slot that a key may have is live, and on_full=evict: the bucket that is nearest to empty
+ *              is dropped as if it had drained at X. R2 comes first here too, so its key counts as empty
+ *              since X, for a lagging clock as well. What is dropped, is forgiven: one capacity of that key at most.
+ *              But X is not above the moments that this bucket had. A stale take fails because the owner bits
+ *              differ. If the slot passes on, to a key with the same owner bits (1 in 65536) whose bucket comes to
+ *              the very nanosecond and remainder that the sleeping thread has read, the swap succeeds. A take or
+ *              fill then charges that key: too much for it, never too little. All else is swapped
+ *              under the lock, where the tag tells (table_commit_own).
+ *
  *  Progress: a swap fails only because another change of this slot succeeded (lock-free).
  *  Price of the races: a reader that misses a fresh insertion, or sees an old `displaced`, takes the lock
  *  and looks again; an insertion that lost its slot to a take tries the next one; the slots of a line in which
@@ -122,6 +131,11 @@ static bool is_free(struct weir_bucket seen, uint64_t tag, uint64_t owner, uint6
            && (seen.word & BUCKET_OWNER_MASK) != owner;
 }
 
+static void count(uint64_t *counter)
+{
+    store_relaxed(counter, load_relaxed(counter) + 1); // under the lock: a statistic
+}
+
 /* Tries to give one slot's state to the key; its tag comes later. Under the stripe's lock. */
 static bool claim(struct table *table, struct stripe *stripe, struct table_line *line, int i,
                   uint64_t hash, uint64_t flags, uint64_t since_ns)
@@ -145,8 +159,7 @@ static bool claim(struct table *table, struct stripe *stripe, struct table_line 
     if (tag != 0) {
         table_free_events(table, tag, seen);
     }
-    uint64_t *counter = tag == 0 ? &stripe->used_count : &stripe->reused_count;
-    store_relaxed(counter, load_relaxed(counter) + 1);
+    count(tag == 0 ? &stripe->used_count : &stripe->reused_count);
     return true;
 }
 
@@ -180,8 +193,79 @@ static void note_displaced(struct table *table, uint64_t hash, uint64_t home, ui
     store_relaxed(word, displaced); // relaxed: R1 follows
 }
 
+/* Gives the slot to the key, whose state it has. Under the lock. */
+static void publish(struct table *table, struct table_line *line, int i, uint64_t hash,
+                    uint64_t home, uint64_t distance)
+{
+    if (distance != 0) {
+        note_displaced(table, hash, home, distance);
+    }
+    store_release(&line->tags[i], hash); // R1: who sees this sees all that came before
+}
+
+/* ---- on_full=evict ---- */
+
+/* How often an insertion looks for another bucket when the one that it chose is charged meanwhile. */
+enum { EVICTION_TRIES_MAX = 4 };
+
+/* A live bucket whose slot a key may get. */
+struct victim {
+    struct table_line *line;
+    int slot;
+    uint64_t distance;
+    struct weir_bucket seen;
+};
+
+/* Whether a live bucket may be dropped: none that is locked out, is waited for, stands still, has moved or has
+ * events; no block; and none that its own key could be taken for. One that begins now stays: it has not been
+ * charged yet. */
+static bool may_be_dropped(struct weir_bucket seen, uint64_t tag, uint64_t hash, uint64_t since_ns)
+{
+    const uint64_t kept = BUCKET_FLAGS | BUCKET_IS_BLOCK | BUCKET_LOG;
+    return tag != 0 && tag != table_block_of(hash) && (seen.word & kept) == 0
+           && seen.empty_at_ns > since_ns
+           && (seen.word & BUCKET_OWNER_MASK) != table_owner_of(hash);
+}
+
+/* The one that is nearest to empty. False: none may be dropped. */
+static bool choose_victim(const struct table *table, uint64_t hash, uint64_t home,
+                          uint64_t since_ns, struct victim *victim)
+{
+    victim->seen.empty_at_ns = UINT64_MAX;
+    for (uint64_t distance = 0; distance < probe_count(table); distance++) {
+        struct table_line *line = probe_line(table, home, distance);
+        for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
+            uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
+            struct weir_bucket seen = load_bucket(&line->states[i]);
+            if (may_be_dropped(seen, tag, hash, since_ns)
+                && seen.empty_at_ns < victim->seen.empty_at_ns) {
+                *victim = (struct victim){line, i, distance, seen};
+            }
+        }
+    }
+    return victim->seen.empty_at_ns != UINT64_MAX;
+}
+
+/* Gives the key the slot of a live bucket. False: none may be dropped, or they are too busy. */
+static bool evict(struct table *table, struct stripe *stripe, uint64_t hash, uint64_t home,
+                  uint64_t flags, uint64_t since_ns)
+{
+    const struct weir_bucket given = {since_ns, table_owner_of(hash) | flags};
+    struct victim victim;
+    for (int i = 0; i < EVICTION_TRIES_MAX && choose_victim(table, hash, home, since_ns, &victim);
+         i++) {
+        store_release(&stripe->reused_at_ns, since_ns); // R2
+        if (cas_bucket(&victim.line->states[victim.slot], victim.seen, given)) {
+            count(&stripe->evicted_count);
+            publish(table, victim.line, victim.slot, hash, home, victim.distance);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint64_t flags,
-                         uint64_t now_ns)
+                         enum weir_on_full on_full, uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     struct found found;
@@ -196,25 +280,25 @@ bool table_insert_locked(struct table *table, uint64_t hash, uint64_t home, uint
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
         struct table_line *line = probe_line(table, home, distance);
         for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
-            if (!claim(table, stripe, line, i, hash, flags, since_ns)) {
-                continue;
+            if (claim(table, stripe, line, i, hash, flags, since_ns)) {
+                publish(table, line, i, hash, home, distance);
+                return true;
             }
-            if (distance != 0) {
-                note_displaced(table, hash, home, distance);
-            }
-            store_release(&line->tags[i], hash); // R1: who sees this sees all that came before
-            return true;
         }
     }
-    store_relaxed(&stripe->full_count, load_relaxed(&stripe->full_count) + 1);
+    if (on_full == WEIR_ON_FULL_EVICT && evict(table, stripe, hash, home, flags, since_ns)) {
+        return true;
+    }
+    count(&stripe->full_count);
     return false;
 }
 
-bool table_insert(struct table *table, uint64_t hash, uint64_t home, uint64_t now_ns)
+bool table_insert(struct table *table, uint64_t hash, uint64_t home, enum weir_on_full on_full,
+                  uint64_t now_ns)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     table_lock_stripe(table, stripe);
-    bool done = table_insert_locked(table, hash, home, 0, now_ns);
+    bool done = table_insert_locked(table, hash, home, 0, on_full, now_ns);
     lock_release(&stripe->lock);
     return done;
 }
@@ -252,13 +336,23 @@ bool table_commit(const struct found *found, struct weir_bucket next)
     return cas_bucket(found->state, found->seen, next);
 }
 
+/* Whether this would move a bucket back to before the latest reuse. The bucket may have been dropped, and made
+ * again, since its key looked when that was. In a line it stays where it is. */
+static bool is_too_far_back(const struct stripe *stripe, struct weir_bucket seen,
+                            struct weir_bucket next)
+{
+    return next.empty_at_ns < seen.empty_at_ns && (seen.word & BUCKET_LINE) == 0
+           && next.empty_at_ns < load_relaxed(&stripe->reused_at_ns);
+}
+
 bool table_commit_own(struct table *table, uint64_t hash, const struct found *found,
                       struct weir_bucket next)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
     table_lock_stripe(table, stripe);
     uint64_t tag = load_relaxed(&found->line->tags[found->state - found->line->states]);
-    bool done = tag == hash && table_commit(found, next);
+    bool done =
+        tag == hash && !is_too_far_back(stripe, found->seen, next) && table_commit(found, next);
     lock_release(&stripe->lock);
     return done;
 }

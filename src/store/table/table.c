@@ -322,6 +322,7 @@ static void table_stats(const struct store *store, struct weir_limiter_stats *st
         stats->used_count += load_relaxed(&table->stripes[i].used_count);
         stats->reused_count += load_relaxed(&table->stripes[i].reused_count);
         stats->full_count += load_relaxed(&table->stripes[i].full_count);
+        stats->evicted_count += load_relaxed(&table->stripes[i].evicted_count);
     }
 }
 

@@ -55,6 +55,7 @@ struct stripe {
     uint64_t used_count;
     uint64_t reused_count;
     uint64_t full_count;
+    uint64_t evicted_count;
 } __attribute__((aligned(128)));
 
 /* Above every reading. */

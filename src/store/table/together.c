@@ -90,7 +90,7 @@ static void judge(struct run *run, struct member *member)
     if (member->ends_ns > run->now_ns && !member->charge.never && member->charge.cost_micro != 0) {
         member->outcome = (struct outcome){WEIR_BLOCKED, moment_of(run, member)};
     }
-    if (member->is_full && limit->on_full == WEIR_ON_FULL_REFUSE
+    if (member->is_full && limit->on_full != WEIR_ON_FULL_ALLOW
         && member->outcome.verdict == WEIR_ALLOWED) {
         member->outcome.verdict = WEIR_FAILED;
     }
@@ -312,7 +312,8 @@ static void release(struct run *run, struct member *member, bool is_charging, bo
         bool charges = is_charging && is_charged(member);
         struct weir_bucket next = charges ? charged(run, member) : member->found.seen;
         bool blocks = locks && locks_out(run, member)
-                      && table_make_block(run->table, member->hash, run->now_ns);
+                      && table_make_block(run->table, member->hash, table_on_full(member->request),
+                                          run->now_ns);
         if (has_idle_flag(run, member)) {
             table_end_block(run->table, member->hash, run->now_ns);
             next.word &= ~BUCKET_BLOCKED;
@@ -340,8 +341,9 @@ static void make_slots(struct run *run)
         if (member->is_found || !is_charged(member)) {
             continue;
         }
-        member->is_full = !table_insert_locked(run->table, member->hash, member->home,
-                                               BUCKET_MARKED, run->now_ns);
+        member->is_full =
+            !table_insert_locked(run->table, member->hash, member->home, BUCKET_MARKED,
+                                 table_on_full(member->request), run->now_ns);
         if (!member->is_full) {
             look_at(run, member);
             assert(meets_mark(member));

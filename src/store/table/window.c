@@ -196,7 +196,7 @@ static bool begin_block(const struct turn *turn)
     bool is_take = turn->request->operation == WEIR_TAKE;
     return (turn->terms == NULL || !is_take)
            && table_locks_out(turn->request, turn->outcome, &turn->detail)
-           && table_make_block(turn->table, turn->hash, turn->now_ns);
+           && table_make_block(turn->table, turn->hash, table_on_full(turn->request), turn->now_ns);
 }
 
 /* Who comes back before both are over, the block and what counts, does so in vain. */
@@ -283,8 +283,8 @@ static enum progress decide_locked(struct turn *turn)
     }
     bool is_marked = with_terms(turn, turn->found.seen).word != turn->found.seen.word;
     if (!turn->is_found && (turn->added > 0 || is_marked)) {
-        bool has_slot =
-            table_insert_locked(turn->table, turn->hash, turn->home, 0, turn->view.now_ns);
+        bool has_slot = table_insert_locked(turn->table, turn->hash, turn->home, 0,
+                                            table_on_full(turn->request), turn->view.now_ns);
         return has_slot ? LOOK_AGAIN : NO_SLOT;
     }
     if (turn->added > 0 && window_log_is_worn_out(&turn->log, limit_of(turn), &turn->view)) {
@@ -372,7 +372,7 @@ void table_decide_window(struct table *table, const struct weir_request *request
             return;
         }
     }
-    if (progress != DECIDED && limit_of(&turn)->on_full == WEIR_ON_FULL_REFUSE) {
+    if (progress != DECIDED && limit_of(&turn)->on_full != WEIR_ON_FULL_ALLOW) {
         turn.outcome.verdict = WEIR_FAILED;
     }
     answer(&turn, decision);

@@ -184,7 +184,7 @@ int store_option_open(const struct store_option *store, const struct command *co
 {
     struct weir_limiter_config config = {.store = store->url};
     struct weir_error error = {.message = ""};
-    process_end_if_cut();
+    process_end_if_cut(NULL);
     stuck_begin(store->url);
     stuck_watch(STUCK_S);
     enum weir_status status = weir_limiter_open(limiter, &config, &error);

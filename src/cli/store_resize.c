@@ -115,7 +115,7 @@ int store_resize(const struct command *command, const char *path, uint64_t bytes
                                    .context = &progress};
     struct resize_report report;
     struct weir_error error = {.message = ""};
-    process_end_if_cut();
+    process_end_if_cut(NULL);
     catch_interrupts();
     enum weir_status status = resize_file(&config, &report, &error);
     if (progress.is_shown && progress.percent <= 100) {

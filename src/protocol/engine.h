@@ -89,8 +89,8 @@ struct service_ops {
     /* Appends the body of /metrics, or of INFO (`section` NULL or lower case: all or one). */
     void (*write_metrics)(struct service *service, struct buffer *output);
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
-    /* False while the server drains: /healthz then says so. */
-    bool (*is_healthy)(struct service *service);
+    /* Why /healthz answers 503, as a line; NULL: all is well. */
+    const char *(*sickness)(struct service *service);
     /* How long this feed() has lasted, by the machine's clock, with --test-clock too. Never less than before in
      * the same feed. Some 20 ns: not for every request. */
     uint64_t (*worked_ns)(struct service *service);

@@ -241,6 +241,9 @@ static void write_waiting(struct buffer *output, const struct server *server)
 static void write_table(struct buffer *output, const struct server *server)
 {
     struct weir_limiter_stats stats;
+    write_one(output, "weir_store_gone", "gauge",
+              "1 while the file of the store is deleted, or another file has its name.",
+              watch_is_gone(server));
     weir_limiter_stats(server->limiter, &stats);
     write_one(output, "weir_table_memory_bytes", "gauge", "Memory that is set aside for buckets.",
               stats.memory_bytes);

@@ -97,6 +97,7 @@ static void run_until_drained(struct server *server, int signal_fd)
         int signal_number = wait_for_something(server, signal_fd, &ended_count);
         if (signal_number == SIGHUP) {
             editions_reload(server);
+            watch_say_again(server);
         } else if (signal_number != 0 && is_draining) {
             LOG(&server->log, LOG_WARN, "killed", log_text("signal", strsignal(signal_number)));
             _exit(EXIT_FAILED);
@@ -172,6 +173,17 @@ static void choose_connections_max(struct server *server, uint64_t fd_limit)
     }
 }
 
+/* Programs that read the log get a line of it. */
+static void complain_about_store(struct server *server, const char *why)
+{
+    const char *url = server->options.store != NULL ? server->options.store : "memory:";
+    if (server->log.json) {
+        LOG(&server->log, LOG_ERROR, "store_failed", log_text("url", url), log_text("why", why));
+    } else {
+        (void)fprintf(stderr, "weir serve: --store %s: %s\n", url, why);
+    }
+}
+
 static bool open_limiter(struct server *server)
 {
     const struct options *options = &server->options;
@@ -180,10 +192,9 @@ static bool open_limiter(struct server *server)
                                          .store = options->store,
                                          .caller_clock = options->test_clock};
     struct weir_error error;
-    process_end_if_cut();
+    process_end_if_cut(&server->log);
     if (weir_limiter_open(&server->limiter, &config, &error) != WEIR_OK) {
-        (void)fprintf(stderr, "weir serve: --store %s: %s\n",
-                      options->store != NULL ? options->store : "memory:", error.message);
+        complain_about_store(server, error.message);
         return false;
     }
     server->is_stored = options->store != NULL && strncmp(options->store, "file:", 5) == 0;

@@ -20,9 +20,15 @@ static void write_info(struct service *service, struct buffer *output, const cha
     info_write(worker_of(service)->server, output, section);
 }
 
-static bool is_healthy(struct service *service)
+static const char *sickness(struct service *service)
 {
-    return !server_is_draining(worker_of(service)->server);
+    const struct server *server = worker_of(service)->server;
+    if (server_is_draining(server)) {
+        return "draining\n";
+    }
+    return watch_is_gone(server)
+               ? "store gone: its file was deleted or replaced; restart this server\n"
+               : NULL;
 }
 
 static uint64_t worked_ns(struct service *service)
@@ -55,13 +61,13 @@ static bool advance_clock(struct service *service, uint64_t by_ns)
 
 const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
                                         .write_info = write_info,
-                                        .is_healthy = is_healthy,
+                                        .sickness = sickness,
                                         .worked_ns = worked_ns,
                                         .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
-                                                   .is_healthy = is_healthy,
+                                                   .sickness = sickness,
                                                    .worked_ns = worked_ns,
                                                    .wait = wait_in_line,
                                                    .test_clock_set = set_clock,

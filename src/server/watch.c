@@ -80,6 +80,37 @@ static void tell_filling(struct server *server, const struct store_census *censu
     watch->is_filling = watch->is_filling && percent >= EASED_PERCENT;
 }
 
+bool watch_is_gone(const struct server *server)
+{
+    return atomic_load_explicit(&server->watch.is_gone, memory_order_relaxed) != 0;
+}
+
+/* Says once that the file has lost its name, and once that it has it again. */
+static void tell_name(struct server *server)
+{
+    struct store *store = server->limiter->store;
+    enum store_name name = store->ops->look_at_name(store);
+    bool is_gone = name != STORE_NAMED;
+    if (is_gone && !watch_is_gone(server)) {
+        LOG(&server->log, LOG_ERROR, "store_gone", log_text("url", server->options.store),
+            log_text("why", name == STORE_DELETED
+                                ? "the file was deleted; its buckets are lost when this server ends"
+                                : "another file has its name; whoever opens that does not share "
+                                  "our buckets"),
+            log_text("remedy", "restart this server"));
+    } else if (!is_gone && watch_is_gone(server)) {
+        LOG(&server->log, LOG_INFO, "store_back", log_text("url", server->options.store));
+    }
+    /* Relaxed: nothing follows from it. */
+    atomic_store_explicit(&server->watch.is_gone, is_gone, memory_order_relaxed);
+}
+
+void watch_say_again(struct server *server)
+{
+    atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
+    server->watch.next_ns = 0;
+}
+
 void watch_open(struct server *server)
 {
     struct weir_limiter_stats stats;
@@ -90,6 +121,7 @@ void watch_open(struct server *server)
     server->watch.events_full_count = stats.events_full_count;
     take_census(server, &census);
     tell_filling(server, &census);
+    tell_name(server);
     server->watch.next_ns = weir_clock_now_ns() + WATCH_EVERY_MS * NS_PER_MS;
 }
 
@@ -107,6 +139,7 @@ void watch_look(struct server *server)
     tell_filling(server, &census);
     tell_full(server, &census, &stats);
     tell_events_full(server, &stats);
+    tell_name(server);
 }
 
 int watch_wait_ms(const struct server *server)

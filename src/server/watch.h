@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The main thread looks after the store once a second, and tells the operator what he has to know: that
- * the table fills up, or is full.
+ * the table fills up, or is full, or that its file has lost its name.
  *
  * Shared word              Written by        Order    Pairs with
- * live_count, free_count   the main thread   relaxed  nothing: statistics for /metrics and INFO */
+ * live_count, free_count   the main thread   relaxed  nothing: statistics for /metrics and INFO
+ * is_gone                  the main thread   relaxed  nothing: for /metrics and /healthz */
 #ifndef WEIR_SERVER_WATCH_H
 #define WEIR_SERVER_WATCH_H
 
@@ -24,6 +25,7 @@ struct watch {
     uint64_t full_count, events_full_count, evicted_count;
     bool is_filling;
     _Atomic uint64_t live_count, free_count;
+    _Atomic uint64_t is_gone; // 1: the file of the store has been deleted or replaced
 };
 
 /* Looks for the first time: what happened before this server began is not told. */
@@ -31,6 +33,13 @@ void watch_open(struct server *server);
 
 /* Looks, if it is time. Each event is logged once a round at most. */
 void watch_look(struct server *server);
+
+/* The operator has told the server to read everything anew (SIGHUP): says again at the next look what he has not
+ * mended by then. */
+void watch_say_again(struct server *server);
+
+/* Whether the file of the store has been deleted or replaced. Thread-safe. */
+bool watch_is_gone(const struct server *server);
 
 /* How long the main thread may sleep until then, rounded up. */
 int watch_wait_ms(const struct server *server);

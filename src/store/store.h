@@ -59,6 +59,12 @@ struct store_census {
     uint64_t free_count;
 };
 
+/* What is there now under the name of the file in which a store lives.
+ *   STORE_NAMED     this file, or one to which its buckets are moving; always so of memory
+ *   STORE_DELETED   nothing, or nothing that can be looked at
+ *   STORE_REPLACED  another file */
+enum store_name { STORE_NAMED, STORE_DELETED, STORE_REPLACED };
+
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
      * read once the memory of the first requests is on its way. Never blocks for longer than another
@@ -72,6 +78,8 @@ struct store_ops {
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
     /* Takes a fraction of a millisecond, however large the store is. Locks nothing. */
     void (*census)(const struct store *store, struct store_census *census, uint64_t now_ns);
+    /* The first call notes which file it is, so make it as soon as the store is open. One thread at a time. */
+    enum store_name (*look_at_name)(struct store *store);
 
     /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal
      * ids are the same bucket. */

@@ -12,16 +12,16 @@ static inline void http1_world_metrics(struct service *service, struct buffer *o
     buffer_append_text(output, "weir_up 1\n");
 }
 
-static inline bool http1_world_is_healthy(struct service *service)
+static inline const char *http1_world_sickness(struct service *service)
 {
-    return world_of(service)->is_healthy;
+    return world_of(service)->is_healthy ? NULL : "draining\n";
 }
 
 /* The wall clock stands at 1994-11-06 08:49:37. */
 static inline bool http1_world_open(struct world *world, uint64_t memory_bytes)
 {
     static const struct service_ops ops = {.write_metrics = http1_world_metrics,
-                                           .is_healthy = http1_world_is_healthy};
+                                           .sickness = http1_world_sickness};
     bool is_open = world_open(world, &HTTP1_ENGINE, &ops, memory_bytes);
     world->service.wall_s = 784111777;
     return is_open;

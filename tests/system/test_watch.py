@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import time
 
@@ -102,3 +103,75 @@ def test_explain_says_what_evict_can_forgive():
     run = [weir_binary(), "explain", "5/min on_full=evict", "--json"]
     said = json.loads(subprocess.run(run, capture_output=True, text=True).stdout)
     assert said["on_full"] == "evict" and said["evict_forgives_max"] == "5"
+
+
+# ---- the file of the store ----
+
+
+def test_a_deleted_file_is_noticed_and_so_is_its_return(tmp_path):
+    path = tmp_path / "buckets"
+    with WeirServer("--store", f"file:{path}?size=64K") as server:
+        assert server.metric("weir_store_gone") == 0
+        path.rename(tmp_path / "elsewhere")
+        line = server.wait_for_log(" store_gone ")
+        assert " error " in line and "deleted" in line and "restart" in line
+        assert server.metric("weir_store_gone") == 1
+        sick = server.get("/healthz")
+        assert (sick.status, sick.body.split(b":")[0]) == (503, b"store gone")
+        server.signal(signal.SIGHUP)  # says again what nobody has mended
+        wait_until(lambda: len(log_lines(server, "store_gone")) == 2, "the second line")
+        (tmp_path / "elsewhere").rename(path)
+        server.wait_for_log(" store_back ")
+        assert server.get("/healthz").status == 200
+        assert server.metric("weir_store_gone") == 0
+        assert len(log_lines(server, "store_gone")) == 2
+
+
+def test_a_file_that_another_one_has_replaced_is_noticed(tmp_path):
+    path = tmp_path / "buckets"
+    with WeirServer("--log", "json", "--store", f"file:{path}?size=64K") as server:
+        (tmp_path / "copy").write_bytes(path.read_bytes())
+        (tmp_path / "copy").rename(path)
+        line = json.loads(server.wait_for_log('"store_gone"'))
+        assert line["level"] == "error" and "another file" in line["why"]
+
+
+def test_a_file_of_another_size_is_not_gone(tmp_path):
+    store = f"file:{tmp_path}/buckets"
+    with WeirServer("--store", store + "?size=64K") as server, server.client() as client:
+        client.command("WEIR.TAKE", "alice", "1/h")
+        resized = subprocess.run(
+            [weir_binary(), "store", "resize", "128K", "--store", store], capture_output=True
+        )
+        assert resized.returncode == 0
+        # Then the watch has looked at the new file: it counts its slots.
+        wait_until(
+            lambda: client.command("WEIR.TAKE", "alice", "1/h")[0] == 1
+            and server.metric("weir_table_free_slots") > 1600,
+            "the new file",
+        )
+        assert server.get("/healthz").status == 200
+        (tmp_path / "buckets").unlink()
+        server.wait_for_log(" store_gone ")
+        assert len(log_lines(server, "store_gone")) == 1
+
+
+def test_the_end_by_a_file_that_is_cut_short_is_a_line_of_the_log(tmp_path):
+    path = tmp_path / "buckets"
+    with WeirServer("--log", "json", "--store", f"file:{path}?size=64K") as server:
+        with open(path, "r+b") as file:
+            file.truncate(4096)
+        server.wait()
+        line = json.loads(server.lines[-1])
+        assert (line["event"], line["level"]) == ("store_cut", "error")
+        assert server.process.returncode == 3
+
+
+def test_a_store_that_cannot_be_opened_is_a_line_of_a_log_in_json(tmp_path):
+    (tmp_path / "buckets").write_bytes(b"no store at all" * 1000)
+    run = [weir_binary(), "serve", "--log", "json", "--resp", "off", "--http", "127.0.0.1:0",
+           "--store", f"file:{tmp_path}/buckets"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    line = json.loads(done.stderr.splitlines()[-1])
+    assert done.returncode == 3
+    assert (line["event"], line["url"]) == ("store_failed", f"file:{tmp_path}/buckets")

@@ -236,14 +236,16 @@ static void reply_problem(struct http1_batch *batch, const struct service *servi
 static void reply_health(struct http1_batch *batch, struct service *service,
                          const struct http1_task *task, struct buffer *output)
 {
-    if (service->ops->is_healthy(service)) {
+    const char *sickness = service->ops->sickness(service);
+    if (sickness == NULL) {
         const char *text = lines_are_shared(service->limiter->lines)
                                ? "ok\nlines: of all who share this store\n"
                                : "ok\nlines: of this server; another one has its own\n";
         reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, strlen(text)},
                    output);
     } else {
-        reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){"draining\n", 9}, output);
+        reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){sickness, strlen(sickness)},
+                   output);
     }
 }
 

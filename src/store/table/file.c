@@ -596,7 +596,7 @@ enum weir_status opening_run(struct opening *opening, const struct file_config *
 enum weir_status opening_keep_origin(struct opening *opening)
 {
     const struct file_config *config = opening->config;
-    struct file_origin *origin = malloc(sizeof *origin);
+    struct file_origin *origin = calloc(1, sizeof *origin);
     if (origin == NULL) {
         return fail(opening->error, WEIR_E_NO_MEMORY, 0, "no memory for a store");
     }

@@ -8,10 +8,18 @@
 #include "store/table/file.h"
 #include "store/table/file_header.h"
 
+/* Which file it is, as named.c has seen it under its name.
+ *   table  whose file; NULL: nobody has looked yet */
+struct file_identity {
+    const struct table *table;
+    uint64_t device, inode;
+};
+
 /* Where the file of a table is, to open it again. */
 struct file_origin {
     struct file_config config;
     char path[STORE_PATH_MAX];
+    struct file_identity identity;
 };
 
 enum { FILE_NAME_MAX = STORE_PATH_MAX + 16 }; // of one that does not have its own yet, with its NUL

@@ -369,6 +369,7 @@ static const struct store_ops TABLE_OPS = {
     .status = table_status,
     .stats = table_stats,
     .census = table_census,
+    .look_at_name = table_look_at_name,
     .id = table_id,
     .decide_in_line = table_decide_in_line,
     .decide_run_in_line = table_decide_together_in_line,

@@ -177,6 +177,7 @@ struct table *table_follow(struct table *table, uint64_t hash);
 /* As store_ops. */
 bool table_waits_elsewhere(const struct store *store);
 bool table_follow_waiting(struct store *store);
+enum store_name table_look_at_name(struct store *store);
 
 /* Makes a stripe whole whose lock's holder died, or that a crash of the machine may have torn. Under its
  * lock. */

@@ -94,6 +94,11 @@ struct service_ops {
     /* How long this feed() has lasted, by the machine's clock, with --test-clock too. Never less than before in
      * the same feed. Some 20 ns: not for every request. */
     uint64_t (*worked_ns)(struct service *service);
+    /* A request was answered with an error. NULL: nobody wants to know.
+     *   reason  a word: "invalid", "no_route", "not_found", ...
+     *   why     the sentence of the answer; what it quotes of the request follows a ' */
+    void (*note_bad_request)(struct service *service, enum protocol protocol, const char *reason,
+                             const char *why);
     /* A take that waits up to `wait_ns` (1 or more) for its turn; or a run of
      * `count` requests. False: the decisions, as many, are the answer. True: the connection stands in
      * line now; feed() then returns ENGINE_WAITING, having used the request, and the answer comes by

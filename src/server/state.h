@@ -72,7 +72,7 @@ struct server {
     int ebb_fd;                      // likewise: a flood of buffers is over
 
     /* One gate per thing that clients can make us log. */
-    struct log_gate full_gate, cut_gate, accept_gate, auth_gate;
+    struct log_gate full_gate, cut_gate, accept_gate, auth_gate, bad_request_gate;
 };
 
 static inline bool server_is_draining(const struct server *server)

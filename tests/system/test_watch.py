@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from weirserver import WeirServer, wait_until, weir_binary
+from weirserver import RespError, WeirServer, wait_until, weir_binary
 
 
 def log_lines(server, event):
@@ -175,3 +175,35 @@ def test_a_store_that_cannot_be_opened_is_a_line_of_a_log_in_json(tmp_path):
     line = json.loads(done.stderr.splitlines()[-1])
     assert done.returncode == 3
     assert (line["event"], line["url"]) == ("store_failed", f"file:{tmp_path}/buckets")
+
+
+# ---- requests that are wrong ----
+
+
+def test_bad_requests_are_logged_with_a_reason_and_no_key(tmp_path):
+    config = tmp_path / "weir.yaml"
+    config.write_text("limits:\n  api: 10/s\nroutes:\n  - {path: /api/*, limit: api}\n")
+    with WeirServer("--config", config) as server, server.client() as client:
+        asked = server.get("/v1/check?key=alice&route=forwarded", X_Forwarded_Method="GET",
+                           X_Forwarded_Uri="/login?token=geheim")
+        assert asked.status == 400
+        line = server.wait_for_log(" reason=no_route ")
+        assert " warn bad_request protocol=http " in line
+        assert "has no route for GET /login" in line and "skipped=0" in line
+        with pytest.raises(RespError):
+            client.command("FROBNICATE", "secret-key")
+        assert "protocol=resp" in server.wait_for_log(" reason=unknown_command ")
+        with pytest.raises(RespError):
+            client.command("WEIR.TAKE", "secret-key", "10/parsec")
+        server.wait_for_log(" protocol=resp reason=invalid ")
+        assert "secret-key" not in server.log and "geheim" not in server.log
+
+
+def test_bad_requests_are_logged_at_a_bounded_rate():
+    with WeirServer() as server, server.client() as client:
+        began = time.monotonic()
+        client.pipeline([("WEIR.TAKE", "k", "nonsense")] * 5000)
+        took = time.monotonic() - began
+        assert server.metric("weir_bad_requests_total", protocol="resp") == 5000
+        server.wait_for_log(" bad_request ")
+        assert len(log_lines(server, "bad_request")) <= 5 * took + 6

@@ -66,7 +66,8 @@ struct http1_task {
 
     /* Of a problem: */
     unsigned status;
-    const char *allow; // what to say in Allow, or NULL
+    const char *reason; // for the log; NULL: the status says it
+    const char *allow;  // what to say in Allow, or NULL
     char detail[HTTP1_DETAIL_BYTES_MAX];
 };
 

@@ -234,8 +234,10 @@ static bool take_route(struct http1_batch *batch, const struct service *service,
     const struct route *route =
         service->names != NULL ? names_route(service->names, method, path) : NULL;
     if (route == NULL) {
-        return http1_task_fail(task, 400, "the configuration has no route for %.*s %.*s",
-                               shown(method), method.at, shown(path), path.at);
+        (void)http1_task_fail(task, 400, "the configuration has no route for %.*s %.*s",
+                              shown(method), method.at, shown(path), path.at);
+        task->reason = "no_route";
+        return false;
     }
     const char *name =
         route->target.chain != NULL ? route->target.chain->name : route->target.limit->name;

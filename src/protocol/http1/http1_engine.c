@@ -25,6 +25,20 @@ static void session_close(void *memory)
     http1_wait_release(memory);
 }
 
+/* Who has the wrong password is counted, and told of elsewhere. */
+static void note_problem(struct service *service, const struct http1_task *task)
+{
+    const char *reason = task->reason != NULL      ? task->reason
+                         : task->status == 404     ? "not_found"
+                         : task->status == 405     ? "method"
+                         : task->status == 413     ? "too_large"
+                         : task->status / 100 == 4 ? "invalid"
+                                                   : "unsupported";
+    if (service->ops->note_bad_request != NULL && task->status != 401) {
+        service->ops->note_bad_request(service, PROTOCOL_HTTP, reason, task->detail);
+    }
+}
+
 /* The task is as good as answered: concludes what was decided, and counts it. */
 static void finish(struct service *service, struct http1_batch *batch, struct http1_task *task)
 {
@@ -32,6 +46,7 @@ static void finish(struct service *service, struct http1_batch *batch, struct ht
     counter_add(&counters->requests[PROTOCOL_HTTP], 1);
     if (task->answer == HTTP1_ANSWER_PROBLEM) {
         counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
+        note_problem(service, task);
     } else if (task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION) {
         http1_conclude(service, batch, task);
     }

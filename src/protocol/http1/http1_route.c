@@ -17,6 +17,7 @@ bool http1_task_fail(struct http1_task *task, unsigned status, const char *forma
     va_end(args);
     task->answer = HTTP1_ANSWER_PROBLEM;
     task->status = status;
+    task->reason = NULL;
     return false;
 }
 

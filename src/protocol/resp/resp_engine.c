@@ -119,6 +119,17 @@ static bool fits_arity(const struct resp_handler *handler, size_t arg_count)
                                : arg_count >= (size_t)-handler->arity;
 }
 
+/* Where a password is missing or wrong, that is counted, and told of elsewhere. */
+static void note_error(struct service *service, const char *text)
+{
+    bool is_known = strncmp(text, "ERR ", 4) == 0;
+    bool is_unknown_command = strncmp(text, "ERR unknown command", 19) == 0;
+    if (service->ops->note_bad_request != NULL && is_known) {
+        service->ops->note_bad_request(
+            service, PROTOCOL_RESP, is_unknown_command ? "unknown_command" : "invalid", text + 4);
+    }
+}
+
 void resp_fail(struct resp_call *call, const char *format, ...)
 {
     char text[512];
@@ -129,6 +140,7 @@ void resp_fail(struct resp_call *call, const char *format, ...)
     call->has_failed = true;
     resp_flush(call->batch, call->service, call->output); // answers stay in order
     counter_add(&call->service->counters->bad_requests[PROTOCOL_RESP], 1);
+    note_error(call->service, text);
     resp_write_error(call->output, "%s", text);
 }
 

@@ -325,14 +325,29 @@ static int views_of(struct view *views, const struct known *known, uint64_t now_
 
 enum { VIEWS_MAX = 3 * READINGS_MAX + 1 };
 
-/* And a live bucket that was dropped, at some reading. */
-static int views_of_dropped(struct view *views, const struct known *known, bool is_early)
+/* The earliest reading at which another key could drop a bucket of this one. */
+static uint64_t earliest_drop_ns(int key)
 {
+    uint64_t earliest_ns = UINT64_MAX;
+    for (int i = 0; i < script->thread_count * script->operation_count; i++) {
+        const struct operation *operation =
+            &script->operations[i / script->operation_count][i % script->operation_count];
+        bool may_drop = operation->key != key && operation->now_ns < earliest_ns;
+        earliest_ns = may_drop ? operation->now_ns : earliest_ns;
+    }
+    return earliest_ns;
+}
+
+/* And a live bucket that was dropped, at some reading. */
+static int views_of_dropped(struct view *views, const struct known *known, int key, bool is_early)
+{
+    uint64_t earliest_ns = earliest_drop_ns(key);
     uint64_t readings[READINGS_MAX];
     int reading_count = model_readings(readings, !is_early);
     int count = 0;
     for (int i = 0; i < reading_count && model_evicts(); i++) {
-        if (known->bucket.empty_at_ns >= readings[i] && (known->bucket.word & BUCKET_FLAGS) == 0) {
+        if (readings[i] >= earliest_ns && known->bucket.empty_at_ns >= readings[i]
+            && (known->bucket.word & BUCKET_FLAGS) == 0) {
             views[count] = (struct view){*known, readings[i], true, 1};
             views[count++].known.bucket = (struct weir_bucket){readings[i], 0};
         }
@@ -353,7 +368,7 @@ static void choose(struct choices *choices, const struct known *known,
     struct view views[VIEWS_MAX];
     bool is_full = may_be_full(operation, operation->key);
     int count = views_of(views, known, operation->now_ns, may_block(operation), is_early);
-    count += views_of_dropped(views + count, known, is_early);
+    count += views_of_dropped(views + count, known, operation->key, is_early);
     choices->count = 0;
     for (int i = 0; i < count; i++) {
         choose_seen(choices, &views[i], operation, is_early);

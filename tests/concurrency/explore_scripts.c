@@ -148,6 +148,10 @@ struct family {
 #define EVICT_SETUP   1, 6, {TAKE(A, 4, 100)}
 #define EVICT_LETTERS {TAKE(A, 2, 110), TAKE(B, 4, 106), TAKE(C, 3, 108), REFUND(A, 3, 104), FILL(B, 1, 111), SHOW(A, 107)}
 
+/* One slot, for two keys, of which one comes with a clock that lags. */
+#define DROP_SETUP   1, 4, {TAKE(A, 4, 100)}
+#define DROP_LETTERS {TAKE(A, 2, 104), TAKE(B, 4, 106), REFUND(A, 3, 104), SHOW(A, 104)}
+
 static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, FRACTIONS},
     {"reuse-2x3", 1, 1, 1, 2, 3, 7, REUSE_SETUP, REUSE_LETTERS, FRACTIONS},
@@ -194,6 +198,7 @@ static const struct family FAMILIES[] = {
     {"run-2x2", 2, 2, 2, 2, 2, 211, RUN_SETUP, RUN_LETTERS, BLOCKING},
     {"swap-2x2", 2, 1, 1, 2, 2, 11, SWAP_SETUP, SWAP_LETTERS, FRACTIONS},
     {"evict-2x3", 1, 1, 1, 2, 3, 331, EVICT_SETUP, EVICT_LETTERS, EVICTING},
+    {"drop-2x3", 1, 1, 1, 2, 3, 61, DROP_SETUP, DROP_LETTERS, EVICTING},
     {"evict-2x3", 1, 2, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
     {"evict-2x3", 2, 1, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
 };

@@ -4,6 +4,7 @@
  * wrong with it and where. */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -103,6 +104,26 @@ static void say_count(const char *before, size_t count, const char *what)
     (void)printf("%s %zu %s%s", before, count, what, count == 1 ? "" : "s");
 }
 
+/* ---- what is not wrong, but hardly meant ---- */
+
+static const char NO_LAST_ROUTE[] =
+    "no route for / and every method: a request that no route is for is answered 400, and nginx "
+    "turns "
+    "that into an error. End with a route whose path is /, of a limit that is wide enough";
+
+/* Whether there are routes, and requests that none of them is for. */
+static bool lacks_last_route(const struct names *names)
+{
+    static const struct bytes ROOT = {"/", 1};
+    bool lacks = false;
+    const char *method;
+    for (unsigned i = 0; (method = method_name(i)) != NULL; i++) {
+        const struct bytes name = {method, strlen(method)};
+        lacks = lacks || names_route(names, name, ROOT) == NULL;
+    }
+    return lacks && names_route_count(names) > 0;
+}
+
 static void say(const struct names *names, const char *path)
 {
     int width = name_width(names);
@@ -123,6 +144,9 @@ static void say(const struct names *names, const char *path)
     for (size_t i = 0; i < names_route_count(names); i++) {
         (void)fputs(i == 0 ? "\nroutes\n" : "", stdout);
         say_route(names_route_at(names, i));
+    }
+    if (lacks_last_route(names)) {
+        (void)printf("\nwarning: %s\n", NO_LAST_ROUTE);
     }
 }
 
@@ -187,14 +211,33 @@ static json_t *json_names(const struct names *names, const char *path)
     for (size_t i = 0; i < names_route_count(names); i++) {
         json_array_append_new(routes, json_route(names_route_at(names, i)));
     }
-    return json_pack("{ss sb so so so}", "file", path, "good", 1, "limits", limits, "chains",
-                     chains, "routes", routes);
+    json_t *warnings = json_array();
+    if (lacks_last_route(names)) {
+        json_array_append_new(warnings, json_string(NO_LAST_ROUTE));
+    }
+    return json_pack("{ss sb so so so so}", "file", path, "good", 1, "limits", limits, "chains",
+                     chains, "routes", routes, "warnings", warnings);
 }
 
-static json_t *json_bad(const struct config_error *error, const char *path)
+static json_t *json_error(const struct config_error *error)
 {
-    return json_pack("{ss sb sI sI ss}", "file", path, "good", 0, "line", (json_int_t)error->line,
-                     "column", (json_int_t)error->column, "why", error->message);
+    return json_pack("{sI sI ss}", "line", (json_int_t)error->line, "column",
+                     (json_int_t)error->column, "why", error->message);
+}
+
+/* Line, column and why are those of the first. */
+static json_t *json_bad(const struct config_errors *errors, size_t shown, const char *path)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < shown; i++) {
+        json_array_append_new(all, json_error(&errors->at[i]));
+    }
+    json_t *root = json_error(&errors->at[0]);
+    json_object_set_new(root, "file", json_string(path));
+    json_object_set_new(root, "good", json_false());
+    json_object_set_new(root, "errors", all);
+    json_object_set_new(root, "error_count", json_integer((json_int_t)errors->count));
+    return root;
 }
 
 static int say_json(const struct command *command, json_t *root, int code)
@@ -211,15 +254,48 @@ static int say_json(const struct command *command, json_t *root, int code)
 
 /* ---- the command ---- */
 
+static int by_place(const void *left, const void *right)
+{
+    const struct config_error *a = left;
+    const struct config_error *b = right;
+    if (a->line != b->line) {
+        return a->line < b->line ? -1 : 1;
+    }
+    return (a->column > b->column) - (a->column < b->column);
+}
+
+/* One a line, as compilers do, so that editors find the places. */
+static void complain_of_all(const struct command *command, const struct config_errors *errors,
+                            size_t shown, const char *path)
+{
+    char line[CONFIG_PATH_BYTES_MAX + CONFIG_MESSAGE_BYTES_MAX];
+    for (size_t i = 0; i < shown; i++) {
+        config_error_print(&errors->at[i], path, line, sizeof line);
+        complain(command, "%s", line);
+    }
+    if (errors->count > shown) {
+        complain(command, "%s: and %zu more errors", path, errors->count - shown);
+    }
+}
+
+static int refuse_all(const struct command *command, struct config_errors *errors, const char *path,
+                      bool json)
+{
+    size_t shown = errors->count < CONFIG_ERROR_COUNT_MAX ? errors->count : CONFIG_ERROR_COUNT_MAX;
+    qsort(errors->at, shown, sizeof errors->at[0], by_place);
+    if (json) {
+        return say_json(command, json_bad(errors, shown, path), CLI_FAILED);
+    }
+    complain_of_all(command, errors, shown, path);
+    return CLI_FAILED;
+}
+
 static int check(const struct command *command, const char *path, bool json)
 {
-    struct config_error error;
-    char line[CONFIG_PATH_BYTES_MAX + CONFIG_MESSAGE_BYTES_MAX];
-    struct names *names = config_read(path, &error);
+    struct config_errors errors;
+    struct names *names = config_read_all(path, &errors);
     if (names == NULL) {
-        config_error_print(&error, path, line, sizeof line);
-        return json ? say_json(command, json_bad(&error, path), CLI_FAILED)
-                    : (complain(command, "%s", line), CLI_FAILED);
+        return refuse_all(command, &errors, path, json);
     }
     int code = CLI_DONE;
     if (json) {
@@ -265,7 +341,8 @@ const struct command CHECK_CONFIG_COMMAND = {
     .summary = "read a configuration as the server would, and say what is in it",
     .about =
         "Says which limits, overrides, chains and routes a configuration has, or what is wrong\n"
-        "with it: file, line, column and why. Without FILE it reads the one that weir serve\n"
+        "with it, up to 20 errors at once: file, line, column and why. Without FILE it reads the "
+        "one that weir serve\n"
         "would: $XDG_CONFIG_HOME/weir/weir.yaml (~/.config) or /etc/weir/weir.yaml.\n"
         "Ends with 0 if all of it is right, and 3 if not.",
     .examples = "    weir check-config\n"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * From a tree to names: which fields there are, and what each may say. Whatever is not as it should be
- * ends the reading, with its place; nothing is guessed and nothing is left out. */
+ * is an error, with its place; nothing is guessed and nothing is left out. After an error in one limit, override,
+ * chain, part of a chain or route the reading goes on with the next one, only to find more errors. */
 #include "config/config.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +17,21 @@
 struct reader {
     struct tree tree;
     struct names *names;
-    const struct node *chains; // all of them, those that are still to be read too
-    struct config_error *error;
+    const struct node *limits; // all of them, those that are wrong too
+    const struct node *chains; // and those that are still to be read
+    struct config_errors *errors;
+    struct config_error *error; // the latest
+    struct config_error beyond; // where errors go for which there is no room
 };
+
+/* Makes room for one more error. */
+static void begin_error(struct reader *reader)
+{
+    struct config_errors *errors = reader->errors;
+    reader->error =
+        errors->count < CONFIG_ERROR_COUNT_MAX ? &errors->at[errors->count] : &reader->beyond;
+    errors->count++;
+}
 
 /* Says what is wrong with a node. Returns false. */
 __attribute__((format(printf, 3, 4))) static bool
@@ -25,6 +39,7 @@ refuse(struct reader *reader, const struct node *node, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    begin_error(reader);
     reader->error->line = node->line;
     reader->error->column = node->column;
     (void)vsnprintf(reader->error->message, sizeof reader->error->message, format, args);
@@ -180,15 +195,15 @@ static bool read_overrides(struct reader *reader, const struct node *overrides)
         return refuse(reader, overrides, "overrides must be a mapping of keys to limits, not %s",
                       shape_name(overrides));
     }
+    bool is_good = true;
     const struct node *key = tree_first(&reader->tree, overrides);
     while (key != NULL) {
         const struct node *value = tree_next(&reader->tree, key);
-        if (!read_override(reader, key, value)) {
-            return false;
-        }
+        assert(value != NULL); // of every key
+        is_good = read_override(reader, key, value) && is_good;
         key = tree_next(&reader->tree, value);
     }
-    return true;
+    return is_good;
 }
 
 static bool add_limit(struct reader *reader, const struct node *name, const struct node *limit,
@@ -227,13 +242,16 @@ static bool read_limit(struct reader *reader, const struct node *name, const str
 
 /* ---- chains ---- */
 
-/* Whether a chain has this name, above or below. */
-static bool is_chain(const struct reader *reader, const struct node *name)
+/* Whether this name stands among the limits, or among the chains: above or below, and right or wrong. */
+static bool is_written(const struct reader *reader, const struct node *mapping,
+                       const struct node *name)
 {
-    const struct node *key = tree_first(&reader->tree, reader->chains);
+    bool has_names = mapping != NULL && mapping->shape == NODE_MAPPING;
+    const struct node *key = has_names ? tree_first(&reader->tree, mapping) : NULL;
     while (key != NULL) {
         const struct node *value = tree_next(&reader->tree, key);
-        if (key->shape == NODE_SCALAR && is_text(key, name->text)) {
+        if (key->shape == NODE_SCALAR && name->length == key->length
+            && memcmp(key->text, name->text, name->length) == 0) {
             return true;
         }
         key = tree_next(&reader->tree, value);
@@ -241,14 +259,15 @@ static bool is_chain(const struct reader *reader, const struct node *name)
     return false;
 }
 
-/* The limit of this name, for a chain; NULL and an error if there is none. */
+/* The limit of this name, for a chain; NULL and an error if there is none. One that is wrong itself has had its
+ * error. */
 static const struct named_limit *find_limit(struct reader *reader, const struct node *name)
 {
     struct name_found found = names_find(reader->names, name->text, name->length);
-    if (found.limit == NULL && is_chain(reader, name)) {
+    if (found.limit == NULL && is_written(reader, reader->chains, name)) {
         (void)refuse(reader, name, "'%.*s' is a chain, and chains do not nest", shown(name),
                      name->text);
-    } else if (found.limit == NULL) {
+    } else if (found.limit == NULL && !is_written(reader, reader->limits, name)) {
         (void)refuse(reader, name, "there is no limit '%.*s'", shown(name), name->text);
     }
     return found.limit;
@@ -291,14 +310,21 @@ static bool read_chain(struct reader *reader, const struct node *name, const str
     if (names_add_chain(reader->names, text_of(name), &error) != WEIR_OK) {
         return refuse_text(reader, name, "", &error);
     }
+    bool is_good = true;
     const struct node *link = tree_first(&reader->tree, value);
     while (link != NULL) {
-        if (!read_link(reader, link)) {
-            return false;
-        }
+        is_good = read_link(reader, link) && is_good;
         link = tree_next(&reader->tree, link);
     }
-    return true;
+    return is_good;
+}
+
+static bool check_name(struct reader *reader, const struct node *name)
+{
+    struct weir_error error;
+    return need_scalar(reader, name, "a name")
+           && (names_check(reader->names, text_of(name), &error) == WEIR_OK
+               || refuse_text(reader, name, "", &error));
 }
 
 /* Limits and chains: a mapping from names. */
@@ -313,22 +339,14 @@ static bool read_named(struct reader *reader, const struct node *mapping, const 
         return refuse(reader, mapping, "%s must be a mapping of names, not %s", what,
                       shape_name(mapping));
     }
+    bool is_good = true;
     const struct node *name = tree_first(&reader->tree, mapping);
     while (name != NULL) {
         const struct node *value = tree_next(&reader->tree, name);
-        struct weir_error error;
-        if (!need_scalar(reader, name, "a name")) {
-            return false;
-        }
-        if (names_check(reader->names, text_of(name), &error) != WEIR_OK) {
-            return refuse_text(reader, name, "", &error);
-        }
-        if (!read(reader, name, value)) {
-            return false;
-        }
+        is_good = check_name(reader, name) && read(reader, name, value) && is_good;
         name = tree_next(&reader->tree, value);
     }
-    return true;
+    return is_good;
 }
 
 /* ---- routes ---- */
@@ -437,8 +455,11 @@ static bool read_route(struct reader *reader, const struct node *node)
     }
     struct name_found target = names_find(reader->names, fields[1]->text, fields[1]->length);
     if (target.limit == NULL && target.chain == NULL) {
-        return refuse(reader, fields[1], "there is no limit or chain '%.*s'", shown(fields[1]),
-                      fields[1]->text);
+        bool is_wrong = is_written(reader, reader->limits, fields[1])
+                        || is_written(reader, reader->chains, fields[1]);
+        return !is_wrong
+               && refuse(reader, fields[1], "there is no limit or chain '%.*s'", shown(fields[1]),
+                         fields[1]->text);
     }
     if (!name_counts(target, cost_micro)) {
         return refuse(reader, fields[3], "the cost: " LIMIT_COUNTS_WHOLE);
@@ -460,13 +481,12 @@ static bool read_routes(struct reader *reader, const struct node *routes)
     if (routes->shape != NODE_LIST) {
         return refuse(reader, routes, "routes must be a list, not %s", shape_name(routes));
     }
+    bool is_good = true;
     const struct node *route = tree_first(&reader->tree, routes);
     for (; route != NULL; route = tree_next(&reader->tree, route)) {
-        if (!read_route(reader, route)) {
-            return false;
-        }
+        is_good = read_route(reader, route) && is_good;
     }
-    return true;
+    return is_good;
 }
 
 /* ---- the whole ---- */
@@ -485,25 +505,32 @@ static bool read_all(struct reader *reader)
         return refuse(reader, fields[0] != NULL ? fields[0] : &reader->tree.nodes[0],
                       "there are no limits in it: 'limits: {}' says that there shall be none");
     }
+    reader->limits = fields[0];
     reader->chains = fields[1];
-    return read_named(reader, fields[0], "limits", read_limit)
-           && read_named(reader, fields[1], "chains", read_chain) && read_routes(reader, fields[2]);
+    bool is_good = read_named(reader, fields[0], "limits", read_limit);
+    is_good = read_named(reader, fields[1], "chains", read_chain) && is_good;
+    return read_routes(reader, fields[2]) && is_good;
 }
 
-struct names *config_parse(const char *text, size_t length, struct config_error *error)
+struct names *config_parse_all(const char *text, size_t length, struct config_errors *errors)
 {
-    struct reader reader = {.error = error};
+    struct reader reader = {.errors = errors};
+    struct config_error *error = &errors->at[0];
     *error = (struct config_error){0};
+    errors->count = 0;
     if (length > CONFIG_BYTES_MAX) {
+        errors->count = 1;
         (void)snprintf(error->message, sizeof error->message, "it is larger than %d MiB",
                        CONFIG_BYTES_MAX >> 20);
         return NULL;
     }
     if (!tree_read(&reader.tree, text, length, error)) {
+        errors->count = 1;
         return NULL;
     }
     reader.names = names_open();
     if (reader.names == NULL) {
+        errors->count = 1;
         (void)snprintf(error->message, sizeof error->message, "no memory");
     } else if (!read_all(&reader)) {
         names_close(reader.names);
@@ -511,6 +538,14 @@ struct names *config_parse(const char *text, size_t length, struct config_error 
     }
     tree_close(&reader.tree);
     return reader.names;
+}
+
+struct names *config_parse(const char *text, size_t length, struct config_error *error)
+{
+    struct config_errors errors;
+    struct names *names = config_parse_all(text, length, &errors);
+    *error = errors.at[0];
+    return names;
 }
 
 const char *config_library(void)

@@ -56,22 +56,32 @@ static ssize_t read_up_to(int fd, char *bytes, size_t size)
     return (ssize_t)length;
 }
 
-struct names *config_read(const char *path, struct config_error *error)
+struct names *config_read_all(const char *path, struct config_errors *errors)
 {
     size_t size = CONFIG_BYTES_MAX + 1; // one more, to see that it is larger
     struct names *names = NULL;
+    struct config_error *error = &errors->at[0];
     *error = (struct config_error){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *bytes = fd >= 0 ? malloc(size) : NULL;
     ssize_t length = bytes != NULL ? read_up_to(fd, bytes, size) : -1;
     if (length < 0) {
         (void)snprintf(error->message, sizeof error->message, "%s", strerror(errno));
+        errors->count = 1;
     } else {
-        names = config_parse(bytes, (size_t)length, error);
+        names = config_parse_all(bytes, (size_t)length, errors);
     }
     if (fd >= 0) {
         (void)close(fd);
     }
     free(bytes);
+    return names;
+}
+
+struct names *config_read(const char *path, struct config_error *error)
+{
+    struct config_errors errors;
+    struct names *names = config_read_all(path, &errors);
+    *error = errors.at[0];
     return names;
 }

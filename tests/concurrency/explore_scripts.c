@@ -150,7 +150,9 @@ struct family {
 
 /* One slot, for two keys, of which one comes with a clock that lags. */
 #define DROP_SETUP   1, 4, {TAKE(A, 4, 100)}
-#define DROP_LETTERS {TAKE(A, 2, 104), TAKE(B, 4, 106), REFUND(A, 3, 104), SHOW(A, 104)}
+#define DROP_LETTERS {TAKE(A, 2, 104), TAKE(B, 4, 106), REFUND(A, 3, 104), TAKE(A, 2, 110)}
+#define LAG_SETUP   1, 4, {TAKE(A, 4, 100)}
+#define LAG_LETTERS {TAKE(A, 2, 104), TAKE(B, 4, 106), REFUND(A, 3, 104), SHOW(A, 104)}
 
 static const struct family FAMILIES[] = {
     {"key-2x3", 1, 1, 1, 2, 3, 11, KEY_SETUP, KEY_LETTERS, FRACTIONS},
@@ -199,6 +201,7 @@ static const struct family FAMILIES[] = {
     {"swap-2x2", 2, 1, 1, 2, 2, 11, SWAP_SETUP, SWAP_LETTERS, FRACTIONS},
     {"evict-2x3", 1, 1, 1, 2, 3, 331, EVICT_SETUP, EVICT_LETTERS, EVICTING},
     {"drop-2x3", 1, 1, 1, 2, 3, 61, DROP_SETUP, DROP_LETTERS, EVICTING},
+    {"lag-2x3", 1, 1, 1, 2, 3, 61, LAG_SETUP, LAG_LETTERS, EVICTING},
     {"evict-2x3", 1, 2, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
     {"evict-2x3", 2, 1, 1, 2, 3, 601, EVICT_SETUP, EVICT_LETTERS, EVICTING},
 };

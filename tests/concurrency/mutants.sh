@@ -14,7 +14,7 @@ WALKS=("1 return-2x3 3" "1 reuse-2x3 7" "2 pair-2x3 3" "1 chain-2x3 5" "1 pair-2
 # Those for who breaks what block.c is about.
 BLOCK_WALKS=("2 lock-2x2 1" "2 swap-2x2 1" "1 let-2x2 1" "2 let-2x2 1" "1 out-2x2 1" "2 out-2x2 1" "2 run-2x2 1" "2 run-2x2 0")
 # And for those that drop live buckets.
-DROP_WALKS=("1 drop-2x3 1")
+DROP_WALKS=("1 drop-2x3 1" "1 lag-2x3 1")
 NOTICED='VIOLATION|Assertion' # of the explorer, or of the table itself
 if [ "$(uname -m)" = x86_64 ]; then FLAGS+=(-mcx16); fi
 

@@ -207,3 +207,55 @@ def test_bad_requests_are_logged_at_a_bounded_rate():
         assert server.metric("weir_bad_requests_total", protocol="resp") == 5000
         server.wait_for_log(" bad_request ")
         assert len(log_lines(server, "bad_request")) <= 5 * took + 6
+
+
+# ---- a configuration, before it is used ----
+
+
+def check_config(path, *words):
+    return subprocess.run(
+        [weir_binary(), "check-config", path, *words], capture_output=True, text=True
+    )
+
+
+def test_check_config_shows_many_errors_at_once_in_their_order(tmp_path):
+    path = tmp_path / "weir.yaml"
+    path.write_text(
+        "chains:\n  c: [api, nobody]\nlimits:\n  api: 10/q\n  Bad: 3/s\n  ok:\n    limit: 5/s\n"
+        "    overrides:\n      a: 3/\n      b: x\nroutes:\n  - {path: /a, limit: api}\n"
+        "  - {path: /b, limit: c}\n  - {path: /c, limit: ok, cost: z}\n"
+    )
+    done = check_config(path)
+    places = re.findall(r"weir.yaml:(\d+):(\d+): ", done.stderr)
+    # Nothing is said of 'api' in the chain and in the route: it has had its error.
+    assert [int(line) for line, _ in places] == [2, 4, 5, 9, 10, 14]
+    assert done.returncode == 3
+    said = json.loads(check_config(path, "--json").stdout)
+    assert [error["line"] for error in said["errors"]] == [2, 4, 5, 9, 10, 14]
+    assert said["line"] == 2 and said["error_count"] == 6 and said["good"] is False
+
+
+def test_check_config_shows_twenty_errors_and_counts_the_others(tmp_path):
+    path = tmp_path / "weir.yaml"
+    path.write_text("limits:\n" + "".join(f"  a{i}: 1/q\n" for i in range(30)))
+    lines = check_config(path).stderr.splitlines()
+    assert len(lines) == 21 and "weir.yaml:21:" in lines[19]
+    assert lines[20].endswith("and 10 more errors")
+
+
+@pytest.mark.parametrize(
+    "routes, warns",
+    [
+        ("  - {path: /api, limit: api}\n", True),
+        ("  - {path: /api, limit: api}\n  - {path: /, method: GET, limit: api}\n", True),
+        ("  - {path: /api, limit: api}\n  - {path: /, limit: api}\n", False),
+        ("", False),
+    ],
+)
+def test_check_config_warns_where_the_root_has_no_route(tmp_path, routes, warns):
+    path = tmp_path / "weir.yaml"
+    path.write_text("limits:\n  api: 10/s\nroutes:\n" + routes)
+    done = check_config(path)
+    assert done.returncode == 0
+    assert ("warning: no route for /" in done.stdout) is warns
+    assert bool(json.loads(check_config(path, "--json").stdout)["warnings"]) is warns

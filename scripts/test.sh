@@ -42,9 +42,9 @@ in_pytest() {
     [ -s "$RESULTS/pytest-$preset.xml" ] || broken "pytest with $preset (see $log)"
 }
 
-# What qemu-user cannot run: it accepts all advice about memory and follows none, and has no robust locks and no
-# single steps. So weir refuses there what processes share, by a sentence, and these tests need that.
-SHARING='example\.shared_file|unit\.(block|limiter|lock|matrix|membership|shared_.*|store_file)'
+# What qemu-user cannot run: it accepts all advice about memory and follows none, and has no single steps.
+# So weir refuses there what processes share, by a sentence, and these tests need that.
+SHARING='example\.shared_file|unit\.(block|limiter|lock|matrix|membership|shared_.*|store_(file|home))'
 SHARING+='|conformance\.(file|forked)|concurrency\.shared_lines.*|processes\..*'
 # What does not depend on the processor, and takes long: arithmetic, and the explorer's orders.
 ELSEWHERE='property\..*|concurrency\.(explore_.*|mutants)'

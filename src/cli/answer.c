@@ -250,6 +250,32 @@ int answer_exit_code(const struct answer *answer)
     return CLI_FAILED;
 }
 
+/* What a queue takes for the cost itself, behind everything that it holds. */
+static uint64_t own_interval_ns(const struct weir_limit_config *queue, uint64_t cost_micro)
+{
+    bool waits = queue->first == WEIR_FIRST_INTERVAL;
+    return waits ? (uint64_t)((uint128)cost_micro * queue->period_ns / queue->count_micro) : 0;
+}
+
+uint64_t answer_wait_ns(const struct answer *answer)
+{
+    const struct weir_decision *decision = &answer->decision;
+    struct weir_limit_config config = binding_config(answer);
+    bool is_known = !answer->is_named || answer->known != NULL;
+    int64_t ns = -1;
+    if (decision->verdict == WEIR_ALLOWED) {
+        ns = decision->delay_ns;
+    } else if (decision->verdict == WEIR_LIMITED && config.kind == WEIR_KIND_QUEUE && is_known) {
+        bool is_one_of_several = answer->is_together && answer->binding >= 0;
+        ns = is_one_of_several ? answer->each[answer->binding].reset_after_ns
+                               : decision->reset_after_ns;
+        return (ns > 0 ? (uint64_t)ns : 0) + own_interval_ns(&config, answer->cost_micro);
+    } else if (decision->verdict == WEIR_LIMITED) {
+        ns = decision->retry_after_ns;
+    }
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
 bool answer_waited_too_short(const struct answer *answer)
 {
     struct weir_limit_config config = binding_config(answer);

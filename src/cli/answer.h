@@ -59,6 +59,10 @@ void answer_say_json(const struct answer *answer);
 /* 0, 1, 3 or 4. */
 int answer_exit_code(const struct answer *answer);
 
+/* Of a can_take: how long the same take would wait in line if it joined now; 0: not at all, or it is not
+ * known. Of a queue it is the time to its own egress. */
+uint64_t answer_wait_ns(const struct answer *answer);
+
 /* True if verdict never is about the wait: the cost fits, and not even an empty queue lets it go so
  * soon. */
 bool answer_waited_too_short(const struct answer *answer);

@@ -36,13 +36,40 @@ static void *stand_in_line(void *context)
     return NULL;
 }
 
-int local_send(struct local *local, const struct question *question)
+/* Asks something else of the same buckets, at once. */
+static void ask_now(struct local *local, const struct question *question,
+                    enum weir_operation operation, struct answer *answer)
+{
+    struct store_requests made = local->requests;
+    for (size_t i = 0; i < made.count; i++) {
+        made.requests[i].operation = operation;
+    }
+    store_option_decide(local->limiter, &made, question, answer);
+}
+
+static void look_ahead(struct local *local, struct question *question)
+{
+    struct answer can_take;
+    struct answer show;
+    bool has_place = question_has_one_line(question);
+    ask_now(local, question, WEIR_CAN_TAKE, &can_take);
+    if (has_place) {
+        ask_now(local, question, WEIR_SHOW, &show);
+    }
+    question_expect(question, &can_take, has_place ? &show : NULL);
+}
+
+int local_send(struct local *local, struct question *question)
 {
     for (size_t i = 0; i < local->requests.count; i++) {
         local->requests.requests[i].cost_micro = question->cost_micro;
     }
     local->wait_ns = question->wait_ms * NS_PER_MS;
     stuck_watch(STUCK_S + question->wait_ms / 1000);
+    if (question->looks_ahead) {
+        look_ahead(local, question);
+        question->looks_ahead = false;
+    }
     int error = pthread_create(&local->thread, NULL, stand_in_line, local);
     if (error != 0) {
         complain(question->command, "no thread to wait in: %s", strerror(error));

@@ -27,8 +27,8 @@ struct local {
  * harm. local_close() is due in any case; a `local` that is all zeroes but its store may be closed. */
 int local_open(struct local *local, const struct question *question);
 
-/* Asks, and returns at once. CLI_DONE, or complains. */
-int local_send(struct local *local, const struct question *question);
+/* Asks, and returns at once; looks ahead before it, where the question does. CLI_DONE, or complains. */
+int local_send(struct local *local, struct question *question);
 
 /* The answer, which is there or is waited for. */
 void local_receive(struct local *local, const struct question *question, struct answer *answer);

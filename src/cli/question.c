@@ -14,12 +14,17 @@
 #include "limiter/names/names.h"
 
 enum {
-    REQUEST_BYTES_MAX = WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096,
+    REQUEST_COUNT_MAX = 4, // in one write: what names mean, two that look ahead, and the question
+    REQUEST_BYTES_MAX = REQUEST_COUNT_MAX * (WEIR_KEY_BYTES_MAX + LIMIT_LIST_TEXT_MAX + 4096),
     KEY_SHOWN_MAX = 40,
     LIMIT_SHOWN_MAX = 40,
 };
 
 #define ERASE_LINE "\r\033[K"
+
+/* Between them a line that is too long ends at the terminal's edge, so that it can be written over. */
+#define WRAP_OFF "\033[?7l"
+#define WRAP_ON  "\033[?7h"
 
 /* The words of the wire, by operation. */
 static const char *const WIRE_NAMES[] = {
@@ -283,9 +288,9 @@ static int fail_reply(const struct question *question, const struct reply *reply
     return reply_is_error(reply, "ERR invalid ") ? CLI_USAGE : CLI_FAILED;
 }
 
-static void write_variables(struct buffer *request, const struct question *question)
+static void write_variables(struct buffer *request, const char *vars)
 {
-    const char *rest = question->vars;
+    const char *rest = vars;
     struct bytes variable;
     struct bytes value;
     while (rest != NULL && next_variable(&rest, &variable, &value)) {
@@ -295,33 +300,19 @@ static void write_variables(struct buffer *request, const struct question *quest
     }
 }
 
-/* AUTH, where there is a password, and what names mean, where there are names. */
-static void write_ahead(struct buffer *request, const struct question *question)
-{
-    if (question->logs_in) {
-        request_begin(request, 2);
-        request_word(request, "AUTH", 4);
-        request_word(request, question->server.password.text, question->server.password.length);
-    }
-    if (question->learns) {
-        request_begin(request, 3U + 3U * count_variables(question->vars));
-        request_word(request, "WEIR.LIMITS", 11);
-        request_word(request, question->key, strlen(question->key));
-        request_word(request, question->limit, strlen(question->limit));
-        write_variables(request, question);
-    }
-}
-
-static void write_request(struct buffer *request, const struct question *question)
+/* `operation` is the question's own, or one that looks ahead of it. */
+static void write_request(struct buffer *request, const struct question *question,
+                          enum weir_operation operation)
 {
     char number[MICRO_TEXT_MAX];
-    bool has_cost = question->cost_micro != WEIR_UNIT;
-    bool waits = question->wait_ms > 0;
-    const char *name = WIRE_NAMES[question->operation];
-    bool blocks = question->operation == WEIR_BLOCK;
-    bool asks_shadow = answer_hears_shadow(question->is_named, question->operation);
+    bool has_cost = question->cost_micro != WEIR_UNIT && operation != WEIR_SHOW;
+    bool waits = question->wait_ms > 0 && operation == question->operation;
+    const char *name = WIRE_NAMES[operation];
+    bool blocks = operation == WEIR_BLOCK;
+    const char *vars = operation == WEIR_SHOW ? NULL : question->vars; // they are for chains
+    bool asks_shadow = answer_hears_shadow(question->is_named, operation);
     request_begin(request, 3U + blocks + 2U * has_cost + 2U * waits + asks_shadow
-                               + 3U * count_variables(question->vars));
+                               + 3U * count_variables(vars));
     request_word(request, name, strlen(name));
     request_word(request, question->key, strlen(question->key));
     request_word(request, question->limit, strlen(question->limit));
@@ -342,7 +333,36 @@ static void write_request(struct buffer *request, const struct question *questio
     if (asks_shadow) {
         request_word(request, "SHADOW", 6);
     }
-    write_variables(request, question);
+    write_variables(request, vars);
+}
+
+bool question_has_one_line(const struct question *question)
+{
+    return question->list.count == 1;
+}
+
+/* AUTH, where there is a password; what names mean, where there are names; and what there is to expect in
+ * line, where somebody wants to see it. */
+static void write_ahead(struct buffer *request, const struct question *question)
+{
+    if (question->logs_in) {
+        request_begin(request, 2);
+        request_word(request, "AUTH", 4);
+        request_word(request, question->server.password.text, question->server.password.length);
+    }
+    if (question->learns) {
+        request_begin(request, 3U + 3U * count_variables(question->vars));
+        request_word(request, "WEIR.LIMITS", 11);
+        request_word(request, question->key, strlen(question->key));
+        request_word(request, question->limit, strlen(question->limit));
+        write_variables(request, question->vars);
+    }
+    if (question->looks_ahead) {
+        write_request(request, question, WEIR_CAN_TAKE);
+        if (question_has_one_line(question)) {
+            write_request(request, question, WEIR_SHOW);
+        }
+    }
 }
 
 void question_begin_answer(const struct question *question, struct answer *answer)
@@ -403,7 +423,7 @@ static int send_request(struct question *question, struct client *client, bool o
     buffer_init(&request, REQUEST_BYTES_MAX);
     write_ahead(&request, question);
     if (!only_ahead) {
-        write_request(&request, question);
+        write_request(&request, question, question->operation);
     }
     bool failed = request.failed;
     if (!failed) {
@@ -427,6 +447,40 @@ int question_send(struct question *question, struct client *client)
     return send_request(question, client, false);
 }
 
+void question_expect(struct question *question, const struct answer *can_take,
+                     const struct answer *show)
+{
+    uint64_t wait_ns = answer_wait_ns(can_take);
+    if (wait_ns > 0) {
+        question->outlook.turn_ns = monotonic_now_ns() + wait_ns;
+        question->outlook.place = show != NULL ? show->waiting + 1 : 0;
+    }
+}
+
+/* A server that does not understand what looks ahead says so, and answers the question all the same: then
+ * nothing is known. To a name that is a chain the show is such an error. */
+static enum client_status receive_outlook(struct question *question, struct client *client,
+                                          struct reply *reply)
+{
+    struct answer can_take;
+    struct answer show;
+    enum client_status status = client_receive(client, reply);
+    question_begin_answer(question, &can_take);
+    can_take.operation = WEIR_CAN_TAKE;
+    bool is_understood = status == CLIENT_OK && answer_read(&can_take, reply);
+    bool has_place = status == CLIENT_OK && question_has_one_line(question);
+    if (has_place) {
+        status = client_receive(client, reply);
+        question_begin_answer(question, &show);
+        show.operation = WEIR_SHOW;
+        has_place = status == CLIENT_OK && answer_read(&show, reply);
+    }
+    if (is_understood) {
+        question_expect(question, &can_take, has_place ? &show : NULL);
+    }
+    return status;
+}
+
 /* The answers to what went ahead of the question, which come at once. A name that means nothing is no
  * failure yet: the answer to the question itself says so. */
 static int receive_ahead(struct question *question, struct client *client, struct reply *reply)
@@ -445,6 +499,10 @@ static int receive_ahead(struct question *question, struct client *client, struc
         if (status == CLIENT_OK) {
             (void)known_limits_read(&question->known, reply);
         }
+    }
+    if (status == CLIENT_OK && question->looks_ahead) {
+        status = receive_outlook(question, client, reply);
+        question->looks_ahead = false;
     }
     return status == CLIENT_OK ? CLI_DONE : fail_client(question, client, status);
 }
@@ -486,12 +544,13 @@ int question_receive(struct question *question, struct client *client, struct an
     return answer_read(answer, &reply) ? CLI_DONE : fail_reply(question, &reply);
 }
 
-/* One line on the terminal, written over and over: who waits, and for how long. */
+/* One line on the terminal, written over and over: for which key, what there is to expect, and when it ends. */
 static void show_waiting(void *context)
 {
-    const struct question *question = context;
-    char so_far[DURATION_TEXT_MAX];
-    char at_most[DURATION_TEXT_MAX];
+    struct question *question = context;
+    char words[OUTLOOK_TEXT_MAX];
+    char time[DURATION_TEXT_MAX];
+    char end[DURATION_TEXT_MAX + 32] = "";
     char key[KEY_SHOWN_MAX + 1];
     size_t length = 0;
     for (; length < KEY_SHOWN_MAX && question->key[length] != '\0'; length++) {
@@ -499,13 +558,20 @@ static void show_waiting(void *context)
         key[length] = (char)(c < ' ' || c == 0x7f ? '?' : c); // a key is anything
     }
     key[length] = '\0';
-    uint64_t waited_ns = monotonic_now_ns() - question->waiting_since_ns;
-    (void)fprintf(stderr, ERASE_LINE "weir %s: %s waits in line: %s", question->command->name, key,
-                  duration_print_near(waited_ns / NS_PER_S * NS_PER_S, so_far));
-    if (!question->unbounded) {
-        (void)fprintf(stderr, " of at most %s",
-                      duration_print_near(question->wait_ms * NS_PER_MS, at_most));
+    uint64_t now_ns = monotonic_now_ns();
+    if (question->outlook.turn_ns > 0) {
+        (void)outlook_print(&question->outlook, now_ns, words);
+    } else {
+        uint64_t waited_s = (now_ns - question->waiting_since_ns) / NS_PER_S;
+        (void)snprintf(words, sizeof words, "%s so far",
+                       duration_print_near(waited_s * NS_PER_S, time));
     }
+    if (!question->unbounded) {
+        (void)snprintf(end, sizeof end, " (gives up after %s)",
+                       duration_print_near(question->wait_ms * NS_PER_MS, time));
+    }
+    (void)fprintf(stderr, WRAP_OFF ERASE_LINE "weir %s: waiting for '%s': %s%s" WRAP_ON,
+                  question->command->name, key, words, end);
     (void)fflush(stderr);
 }
 
@@ -517,13 +583,15 @@ static bool shows_waiting(const struct question *question)
 int question_ask(struct question *question, struct client *client, struct answer *answer)
 {
     int code = question_open(question, client);
+    bool shows = shows_waiting(question);
+    question->looks_ahead = shows;
+    question->outlook = (struct outlook){.turn_ns = 0};
     if (code == CLI_DONE) {
         code = question_send(question, client);
     }
     if (code != CLI_DONE) {
         return code;
     }
-    bool shows = shows_waiting(question);
     if (shows) {
         client_tick(client, show_waiting, question);
     }
@@ -545,6 +613,7 @@ int question_ask(struct question *question, struct client *client, struct answer
 void question_pause(struct question *question, uint64_t pause_ns)
 {
     bool shows = shows_waiting(question);
+    question->outlook = (struct outlook){.turn_ns = 0}; // it stands in no line meanwhile
     uint64_t end_ns = monotonic_now_ns() + pause_ns;
     for (uint64_t now_ns; (now_ns = monotonic_now_ns()) < end_ns;) {
         uint64_t left_ns = end_ns - now_ns;

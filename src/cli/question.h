@@ -24,6 +24,7 @@
 #include "cli/duration.h"
 #include "cli/known_limits.h"
 #include "cli/limit_arguments.h"
+#include "cli/outlook.h"
 #include "cli/server_option.h"
 
 struct local;
@@ -83,6 +84,8 @@ struct question {
     struct local *local;       // answers it here, in a store; NULL: a server does
     bool logs_in;              // a password goes ahead of what is sent next
     bool learns;               // and so does the question what the names mean
+    bool looks_ahead;          // and so do the questions what it can expect in line
+    struct outlook outlook;    // what those were answered
     uint64_t waiting_since_ns; // since it was first sent; 0: it was not
 };
 
@@ -115,9 +118,17 @@ enum { PLACE_TEXT_MAX = 320 };
 const char *question_place(const struct question *question, char text[PLACE_TEXT_MAX]);
 
 /* Asks, once, and waits for the answer: `timeout_ns`, and what the question itself waits; where it
- * waits, a terminal sees for how long. client_close() is due in any case; the answer's texts are good
- * until then. */
+ * waits, a terminal sees its place in line and about how long it takes. client_close() is due in any case;
+ * the answer's texts are good until then. */
 int question_ask(struct question *question, struct client *client, struct answer *answer);
+
+/* Whether it waits in one line, in which it has a place: not under several limits. */
+bool question_has_one_line(const struct question *question);
+
+/* Keeps what it can expect in line, as of now: from the answers to a can_take, and to a show that says how many
+ * wait; NULL: that is not known. */
+void question_expect(struct question *question, const struct answer *can_take,
+                     const struct answer *show);
 
 /* Asks a server only what the names mean for the key: question->known. CLI_DONE, or complains. */
 int question_learn(struct question *question);

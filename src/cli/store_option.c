@@ -147,8 +147,8 @@ int store_option_compile(struct store_requests *made, const struct weir_limiter 
     return CLI_DONE;
 }
 
-static void decide(struct weir_limiter *limiter, struct store_requests *made,
-                   const struct question *question, struct answer *answer)
+void store_option_decide(struct weir_limiter *limiter, struct store_requests *made,
+                         const struct question *question, struct answer *answer)
 {
     struct weir_detail detail = {.existed = false};
     question_begin_answer(question, answer);
@@ -212,7 +212,7 @@ int store_option_ask(const struct store_option *store, const struct question *qu
     code = store_option_compile(&made, limiter, question);
     stuck_watch(STUCK_S);
     if (code == CLI_DONE) {
-        decide(limiter, &made, question, answer);
+        store_option_decide(limiter, &made, question, answer);
     }
     weir_limiter_close(limiter);
     stuck_end();

@@ -37,6 +37,10 @@ int store_option_open(const struct store_option *store, const struct command *co
 int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
                          const struct question *question);
 
+/* Decides what was compiled, now, and fills the answer. */
+void store_option_decide(struct weir_limiter *limiter, struct store_requests *made,
+                         const struct question *question, struct answer *answer);
+
 /* Complains that a store knows no names, which the question has. */
 int store_option_refuse_names(const struct question *question);
 

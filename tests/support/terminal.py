@@ -1,7 +1,7 @@
 """A command of weir on a terminal of its own.
 
     terminal = Terminal("take", "k", "1/s", stdout=subprocess.PIPE)
-    terminal.read_until(b"waits in line")
+    terminal.read_until(b"in line")
     assert "allowed" in terminal.read_all()
 
 The kernel may say that a terminal is closed before it hands over what was written last: the tests keep the
@@ -12,6 +12,7 @@ import pty
 import select
 import subprocess
 import termios
+import time
 
 from weirserver import DEADLINE_S, clean_environment, weir_binary
 
@@ -43,8 +44,10 @@ class Terminal:
         return some
 
     def read_until(self, text, times=1):
+        deadline = time.monotonic() + DEADLINE_S
         while self.said.count(text) < times:
             assert self.read(), self.said
+            assert time.monotonic() < deadline, f"no {text!r} in {self.said!r}"
 
     def read_all(self):
         """All that was written, when the process has ended; its exit code is `process.returncode`."""

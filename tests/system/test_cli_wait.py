@@ -8,10 +8,11 @@ import time
 
 import pytest
 from scriptedserver import ALLOWED, FAILED, LIMITED, NEVER, ScriptedServer, reply
-from terminal import Terminal
+from terminal import Terminal, on_terminal
 from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
 MS = 1_000_000
+HOUR = 3600 * 1000 * MS
 
 
 def start(*arguments, **options):
@@ -95,26 +96,145 @@ def test_ctrl_c_closes_the_connection(command, end):
 
 # ---- On a terminal ----
 
+ASKED_ON_A_TERMINAL = ["WEIR.CANTAKE", "WEIR.SHOW", "WEIR.TAKE"]
+
 
 def test_a_terminal_sees_who_waits_and_for_how_long():
     with ScriptedServer(say(b"")) as server:
         terminal = Terminal("take", "api:\033acme", "1/s", "--server", server.address,
                             "--wait", "90s", stdout=subprocess.PIPE)
-        terminal.read_until(b"\r\033[Kweir take: api:?acme waits in line: 1 s of at most 1 min 30 s")
+        terminal.read_until(b"\r\033[Kweir take: waiting for 'api:?acme': 1 s so far "
+                            b"(gives up after 1 min 30 s)")
         for connection in server.connections:
-            connection.sendall(reply(ALLOWED))
+            connection.sendall(3 * reply(ALLOWED))
         assert terminal.read_all().endswith("\r\033[K")  # nothing of it stays
         assert terminal.process.returncode == 0
 
 
 def test_a_terminal_sees_how_long_a_command_has_waited_in_all():
     def answer(server, command):
-        return reply(LIMITED, 2500 * MS) if len(server.commands) == 1 else reply(ALLOWED)
+        is_first = len(server.commands) <= len(ASKED_ON_A_TERMINAL)
+        return reply(LIMITED, 2500 * MS) if is_first else reply(ALLOWED)
 
     with ScriptedServer(answer) as server:
         terminal = Terminal("run", "k", "1/s", "--server", server.address, "--", "true")
-        assert "weir run: k waits in line: 2 s\r\033[K" in terminal.read_all()
+        assert "weir run: waiting for 'k': 2 s so far\033[?7h\r\033[K" in terminal.read_all()
         assert terminal.process.returncode == 0
+
+
+def test_a_server_that_knows_only_takes_is_waited_for_all_the_same():
+    def answer(server, command):
+        return b"" if command[0] == "WEIR.TAKE" else b"-ERR unknown command\r\n"
+
+    with ScriptedServer(answer) as server:
+        terminal = Terminal("take", "k", "1/s", "--server", server.address, "--wait", "90s")
+        terminal.read_until(b"waiting for 'k': 1 s so far")
+        assert [command[0] for command in server.commands] == ASKED_ON_A_TERMINAL
+        server.connections[0].sendall(reply(ALLOWED))
+        assert "5 of 10 remain" in terminal.read_all()
+        assert terminal.process.returncode == 0
+
+
+@pytest.mark.parametrize("where", ["server", "file"])
+@pytest.mark.parametrize("command, end", [("take", []), ("run", ["--", "echo", "its turn"])])
+def test_a_terminal_sees_the_place_in_line_and_about_how_long(where, command, end, tmp_path):
+    """The fourth: three wait before it, each for an hour of the limit. Asking charges nothing."""
+    limit = "1/h capacity=1"
+    with WeirServer("--test-clock") as server:
+        here = at(server) if where == "server" else ["--store", f"file:{tmp_path}/store"]
+        assert weir("take", "k", limit, *here)[0] == 0
+        others = [start("take", "k", limit, "--wait", "20h", *here) for _ in range(3)]
+
+        def shown():
+            return json.loads(weir("show", "k", limit, "--json", *here)[1])
+
+        wait_until(lambda: shown()["waiting"] == 3, "three in line")
+        terminal = Terminal(command, "k", limit, "--wait", "10h", *here, *end)
+        terminal.read_until(b"weir %s: waiting for 'k': 4th in line, about 4 h (gives up after 10 h)"
+                            % command.encode())
+        terminal.read_until(b"waiting for 'k': joined as 4th, about 4 h left (gives up after 10 h)")
+        assert shown()["waiting"] == 4
+        line_ns = json.loads(weir("can-take", "k", limit, "--json", *here)[1])["retry_after_ns"]
+        assert round(line_ns / HOUR) == 5
+        for process in [*others, terminal.process]:
+            process.terminate()
+            process.wait(DEADLINE_S)
+        terminal.read_all()
+        for process in others:
+            process.communicate()
+
+
+def test_the_time_is_counted_down(server):
+    assert weir("take", "k", "1/3s", *at(server))[0] == 0
+    terminal = Terminal("run", "k", "1/3s", *at(server), "--", "true")
+    terminal.read_until(b"weir run: waiting for 'k': 1st in line, about 3 s\033")
+    terminal.read_until(b"waiting for 'k': joined as 1st, about 1 s left\033")
+    terminal.read_until(b"waiting for 'k': joined as 1st, any moment\033")
+    advance(server, 3000 * MS)
+    assert terminal.read_all().endswith("\r\033[K")
+    assert terminal.process.returncode == 0
+
+
+@pytest.mark.parametrize("first, held", [("interval", 2), ("now", 3)])
+def test_of_a_queue_it_is_the_time_to_the_own_egress(server, first, held):
+    """With first=now one of those whom the queue holds has gone already."""
+    limit = f"queue 1/h capacity=10 first={first}"
+    with server.client() as one, server.client() as two, server.client() as three:
+        for i, client in enumerate([one, two, three][:held]):
+            client.send("WEIR.TAKE", "q", limit, "WAIT", 80_000_000)
+            wait_until(lambda: server.command("WEIR.SHOW", "q", limit)[6] == f"{i + 1}", "its place")
+        terminal = Terminal("take", "q", limit, "--wait", "10h", *at(server))
+        terminal.read_until(b"waiting for 'q': 3rd in line, about 3 h (")
+        terminal.process.terminate()
+        terminal.read_all()
+
+
+@pytest.mark.parametrize("where", ["server", "file"])
+def test_under_several_limits_it_sees_about_how_long(where, tmp_path):
+    limits = ("20/h capacity=1", "1/h capacity=1")
+    with WeirServer("--test-clock") as server:
+        here = at(server) if where == "server" else ["--store", f"file:{tmp_path}/store"]
+        assert weir("take", "k", *limits, *here)[0] == 0
+        terminal = Terminal("take", "k", *limits, "--wait", "10h", *here)
+        terminal.read_until(b"waiting for 'k': about 1 h (gives up after 10 h)")
+        terminal.process.terminate()
+        terminal.read_all()
+
+
+@pytest.mark.parametrize("name, words", [
+    ("slow", b"waiting for 'ann': 2nd in line, about 2 h ("),
+    ("request", b"waiting for 'ann': about 2 h ("),
+])
+def test_under_a_name_it_sees_the_same_as_under_its_limit(name, words, tmp_path):
+    config = tmp_path / "weir.yaml"
+    config.write_text("limits:\n  slow: 1/h capacity=1\n"
+                      "chains:\n  request:\n    - {limit: slow, key: '{user}'}\n")
+    with WeirServer("--test-clock", "--config", config) as server, server.client() as other:
+        assert server.command("WEIR.TAKE", "ann", "slow")[0] == 0
+        other.send("WEIR.TAKE", "ann", "slow", "WAIT", 80_000_000)
+        wait_for_line(server, "ann", "slow", 7200)
+        terminal = Terminal("take", "ann", name, "--vars", "user=ann", "--wait", "10h", *at(server))
+        terminal.read_until(words)
+        terminal.process.terminate()
+        terminal.read_all()
+
+
+def test_a_refusal_at_once_shows_no_line(server):
+    assert weir("take", "k", LIMIT, *at(server))[0] == 0
+    terminal = Terminal("take", "k", LIMIT, "--wait", "999ms", *at(server))
+    assert "waiting for" not in terminal.read_all()
+    assert terminal.process.returncode == 1
+
+
+def test_a_server_that_wants_a_password_says_so_on_a_terminal_too(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("open sesame\n")
+    password.chmod(0o600)
+    with WeirServer("--password-file", password) as locked:
+        assert "wants a password: --password-file FILE" in on_terminal(
+            "take", "k", "1/s", "--wait", "1s", *at(locked))
+        assert "0 of 1 remain" in on_terminal(
+            "take", "k", "1/s", "--wait", "1s", *at(locked), "--password-file", password)
 
 
 # ---- run: whose turn it is ----

@@ -341,9 +341,9 @@ const struct command CHECK_CONFIG_COMMAND = {
     .summary = "read a configuration as the server would, and say what is in it",
     .about =
         "Says which limits, overrides, chains and routes a configuration has, or what is wrong\n"
-        "with it, up to 20 errors at once: file, line, column and why. Without FILE it reads the "
-        "one that weir serve\n"
-        "would: $XDG_CONFIG_HOME/weir/weir.yaml (~/.config) or /etc/weir/weir.yaml.\n"
+        "with it, up to 20 errors at once: file, line, column and why. Without FILE it reads the\n"
+        "one that weir serve would: $XDG_CONFIG_HOME/weir/weir.yaml (~/.config) or\n"
+        "/etc/weir/weir.yaml.\n"
         "Ends with 0 if all of it is right, and 3 if not.",
     .examples = "    weir check-config\n"
                 "    weir check-config ./weir.yaml --json\n",

@@ -272,7 +272,7 @@ static struct weir_decision decide_single(struct weir_limiter *limiter,
 struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struct weir_rule *rule,
                                        const void *key, size_t key_len, uint64_t cost_micro)
 {
-    return decide_single(limiter, WEIR_TAKE, rule, key, key_len, cost_micro, STORE_NOW);
+    return limiter->store->ops->take(limiter->store, rule, key, key_len, cost_micro);
 }
 
 struct weir_decision weir_limiter_can_take(struct weir_limiter *limiter,

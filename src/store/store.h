@@ -71,6 +71,9 @@ struct store_ops {
      * thread needs to insert a bucket. */
     void (*decide)(struct store *store, const struct weir_request *requests,
                    struct weir_decision *decisions, size_t count, uint64_t now_ns);
+    /* decide() of one take, at the store's own clock. */
+    struct weir_decision (*take)(struct store *store, const struct weir_rule *rule, const void *key,
+                                 size_t key_len, uint64_t cost_micro);
     /* The store's clock. */
     uint64_t (*now_ns)(const struct store *store);
     /* WEIR_OK, or why every decision fails in this process. */

@@ -30,11 +30,11 @@ static const struct kind {
     const char *limit;
     int steps_max;
 } KINDS[] = {
-    {"1000000/3650d", BOUND(219, 209)},
-    {"queue 1000000/3650d", BOUND(400, 377)},
-    {"stepped 1000000/3650d", BOUND(350, 350)},
-    {"fixed 1000000/3650d", BOUND(357, 337)},
-    {"sliding 1000000/3650d", BOUND(395, 390)},
+    {"1000000/3650d", BOUND(185, 176)},
+    {"queue 1000000/3650d", BOUND(360, 340)},
+    {"stepped 1000000/3650d", BOUND(320, 305)},
+    {"fixed 1000000/3650d", BOUND(320, 300)},
+    {"sliding 1000000/3650d", BOUND(362, 353)},
 };
 
 static const struct kind *kind;

@@ -43,22 +43,22 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
  * a limit of zeroes. By itself, so that what it needs costs the usual take nothing. False if the bucket changed
  * meanwhile. */
 __attribute__((noinline, flatten)) static bool
-take_otherwise(struct table *table, const struct weir_request *request, const struct found *found,
-               uint64_t now_ns, struct weir_decision *decision)
+take_otherwise(struct table *table, const struct weir_limit *limit, uint64_t cost_micro,
+               struct weir_bucket *state, struct weir_bucket seen, uint64_t now_ns,
+               struct weir_decision *decision)
 {
-    const struct weir_limit *limit = &request->rule->limit;
-    if ((found->seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0 || kind_has_log(limit)
+    if ((seen.word & BUCKET_FLAGS) != 0 || limit->block_ns != 0 || kind_has_log(limit)
         || !limit_is_compiled(limit)) {
         return false;
     }
-    struct charge charge = charge_of(limit, request->cost_micro);
-    if (limit->kind == WEIR_KIND_FIXED && fixed_opens(bucket_moment(found->seen, limit), now_ns)) {
+    struct charge charge = charge_of(limit, cost_micro);
+    if (limit->kind == WEIR_KIND_FIXED && fixed_opens(bucket_moment(seen, limit), now_ns)) {
         charge.utc_offset_ns = table_utc_offset_ns(table, now_ns);
     }
-    struct outcome outcome = kind_take(found->seen, limit, &charge, now_ns);
-    struct weir_bucket next = bucket_with_moment(found->seen, outcome.moment);
-    bool is_charged = outcome.verdict == WEIR_ALLOWED && request->cost_micro != 0;
-    if (is_charged && !cas_bucket(found->state, found->seen, next)) { // up: takes lower nothing
+    struct outcome outcome = kind_take(seen, limit, &charge, now_ns);
+    struct weir_bucket next = bucket_with_moment(seen, outcome.moment);
+    bool is_charged = outcome.verdict == WEIR_ALLOWED && cost_micro != 0;
+    if (is_charged && !cas_bucket(state, seen, next)) { // up: takes lower nothing
         back_off_for(BACKOFF_TURNS_FIRST);
         return false;
     }
@@ -66,24 +66,33 @@ take_otherwise(struct table *table, const struct weir_request *request, const st
     return true;
 }
 
-/* Decides, hoping for a take from a bucket that is where the step says, and best of all a usual one. */
+/* A take from a bucket that is where the step says, and best of all a usual one. False: it is not there, or there
+ * is more to it. */
+ALWAYS_INLINE bool take_step(struct table *table, const struct weir_limit *limit,
+                             uint64_t cost_micro, const struct step *step, uint64_t now_ns,
+                             struct weir_decision *decision)
+{
+    uint64_t span_ns = usual_span_ns(limit, cost_micro);
+    struct found found;
+    if (!__builtin_expect(table_look(step->line, step->hash, &found), 1)) {
+        return false;
+    }
+    bool is_usual = span_ns != 0 && bucket_is_usual(found.seen);
+    return __builtin_expect(is_usual, 1)
+               ? __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)
+               : take_otherwise(table, limit, cost_micro, found.state, found.seen, now_ns,
+                                decision);
+}
+
+/* Decides, hoping for such a take. */
 ALWAYS_INLINE void decide_step(struct table *table, const struct weir_request *request,
                                const struct step *step, uint64_t now_ns,
                                struct weir_decision *decision)
 {
-    const struct weir_limit *limit = &request->rule->limit;
-    uint64_t span_ns = usual_span_ns(limit, request->cost_micro);
-    struct found found;
-    if (__builtin_expect(request->operation == WEIR_TAKE, 1)
-        && __builtin_expect(table_look(step->line, step->hash, &found), 1)) {
-        bool is_usual = span_ns != 0 && bucket_is_usual(found.seen);
-        if (__builtin_expect(is_usual, 1)
-                ? __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)
-                : take_otherwise(table, request, &found, now_ns, decision)) {
-            return;
-        }
+    if (!__builtin_expect(request->operation == WEIR_TAKE, 1)
+        || !take_step(table, &request->rule->limit, request->cost_micro, step, now_ns, decision)) {
+        table_decide_anywhere(table, request, step->hash, step->home, now_ns, decision);
     }
-    table_decide_anywhere(table, request, step->hash, step->home, now_ns, decision);
 }
 
 /* A hash is a tag, and 0 is the tag of a slot that was never used. */
@@ -284,6 +293,40 @@ static void table_decide(struct store *store, const struct weir_request *request
     }
 }
 
+/* One take that no short way answers. Its key is known by the hash now. */
+__attribute__((noinline, cold)) static void
+take_anywhere(struct table *table, const struct weir_rule *rule, uint64_t cost_micro, uint64_t hash,
+              uint64_t now_ns, struct weir_decision *decision)
+{
+    const struct weir_request request = {
+        .rule = rule, .cost_micro = cost_micro, .operation = WEIR_TAKE};
+    table_decide_anywhere(table, &request, hash, table_home_of(table, hash), now_ns, decision);
+}
+
+/* decide() of one take, as short as it can be: while a processor waits for the line it works ahead, as far as the
+ * next call's prefetch if little enough lies between. So there is no request here, and what was found stays in
+ * registers. tests/processes/call_steps.c counts the instructions. */
+static struct weir_decision table_take(struct store *store, const struct weir_rule *rule,
+                                       const void *key, size_t key_len, uint64_t cost_micro)
+{
+    struct weir_decision decision;
+    struct step step;
+    if (__builtin_expect(!is_for_us((struct table *)store), 0)) {
+        bucket_answer_failed(&decision, &rule->limit);
+        return decision;
+    }
+    struct table *table = table_current(store);
+    start_step(table, &step, siphash13(rule->hash_key, key, key_len));
+    fetch(step.line);
+    uint64_t now_ns = store_clock_now_ns(&table->clock);
+    guess_step(table, &step);
+    if (!__builtin_expect(take_step(table, &rule->limit, cost_micro, &step, now_ns, &decision),
+                          1)) {
+        take_anywhere(table, rule, cost_micro, step.hash, now_ns, &decision);
+    }
+    return decision;
+}
+
 static uint64_t table_blocked_until_ns(const struct store *store, uint64_t id)
 {
     return table_block_ends_ns(table_current(store), id);
@@ -365,6 +408,7 @@ static enum weir_status table_status(struct store *store)
 
 static const struct store_ops TABLE_OPS = {
     .decide = table_decide,
+    .take = table_take,
     .now_ns = table_now_ns,
     .status = table_status,
     .stats = table_stats,

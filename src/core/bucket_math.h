@@ -316,9 +316,13 @@ ALWAYS_INLINE void usual_answer(struct weir_decision *decision, const struct wei
     if (outcome.verdict == WEIR_ALLOWED) {
         decision->remaining = usual_floor_units(limit->full_ns - level_ns, limit);
         decision->retry_after_ns = -1;
-    } else { // at an old reading the level may be above the capacity
-        uint64_t left_ns = level_ns < limit->full_ns ? limit->full_ns - level_ns : 0;
-        decision->remaining = usual_floor_units(left_ns, limit);
+    } else {
+        decision->remaining = 0; // less is left than was asked for: of a unit or less, no whole one
+        if (__builtin_expect(span_ns > limit->whole_unit_ns, 0)) {
+            /* At an old reading the level may be above the capacity. */
+            uint64_t left_ns = level_ns < limit->full_ns ? limit->full_ns - level_ns : 0;
+            decision->remaining = usual_floor_units(left_ns, limit);
+        }
         decision->retry_after_ns = (int64_t)(level_ns + span_ns - limit->full_ns);
     }
 }

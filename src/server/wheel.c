@@ -131,20 +131,34 @@ static struct wheel_entry *search(const struct wheel_list *list)
     return earliest;
 }
 
+/* Returns the one behind it. */
+static struct wheel_entry *move_one(struct wheel *wheel, struct wheel_entry *entry)
+{
+    struct wheel_entry *next = entry->next;
+    append(wheel, entry);
+    return next;
+}
+
 /* The wheel's instant moves to `now_ns`, into this slot, the earliest one; and its entries, in their order,
- * to the lists where they belong from there. Those are empty: there was nothing below this level. */
+ * to the lists where they belong from there. Those are empty: there was nothing below this level.
+ * Each entry of a long list is a miss of the cache, and only then says where the next one is. So a scout comes from
+ * the other end and sends for what lies there: until they meet, two are on their way at once. */
 static void cascade(struct wheel *wheel, struct place place, uint64_t now_ns)
 {
     struct wheel_list list = *list_at(wheel, place);
+    struct wheel_entry *entry = list.first;
+    const struct wheel_entry *scout = list.last;
     clear_slot(wheel, place);
     wheel->now_ns = now_ns;
-    struct wheel_entry *next = list.first;
-    struct wheel_entry *entry;
-    do {
-        entry = next;
-        next = entry->next;
-        append(wheel, entry);
-    } while (entry != list.last);
+    while (scout != entry && scout != entry->next) {
+        scout = scout->previous;
+        __builtin_prefetch(scout);
+        entry = move_one(wheel, entry);
+    }
+    while (entry != list.last) {
+        entry = move_one(wheel, entry);
+    }
+    append(wheel, entry);
 }
 
 void wheel_init(struct wheel *wheel, uint64_t now_ns)

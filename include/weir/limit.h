@@ -130,14 +130,14 @@ struct weir_limit_config {
  * denominator-ths. Of a stepped limit g is 1, and full_rest is in millionths. Of fixed and sliding
  * ones and of windows scale is the period, and the denominator is above all that they count. */
 struct weir_limit {
-    uint64_t denominator;           /* count_micro / g */
-    uint64_t scale;                 /* period_ns / g */
-    uint64_t full_ns, full_rest;    /* from full to empty; first=now has room for one more */
-    uint64_t unit_ns, unit_rest;    /* what one unit of cost adds */
-    uint64_t unit_divisor;          /* scale * 10^6, or 0 where that needs more than 64 bits */
-    uint64_t unit_reciprocal;       /* floor(2^64 / unit_divisor) */
-    uint64_t whole_unit_ns;         /* what one unit adds if that, and full, are whole ns; else 0 */
-    uint64_t whole_unit_reciprocal; /* floor((2^64 - 1) / whole_unit_ns) */
+    uint64_t denominator;        /* count_micro / g */
+    uint64_t scale;              /* period_ns / g */
+    uint64_t full_ns, full_rest; /* from full to empty; first=now has room for one more */
+    uint64_t unit_ns, unit_rest; /* what one unit of cost adds */
+    uint64_t unit_divisor;       /* scale * 10^6, or 0 where that needs more than 64 bits */
+    uint64_t unit_reciprocal;    /* floor(2^64 / unit_divisor) */
+    uint64_t whole_unit_ns;      /* of a bucket: unit_ns, if that and full are whole ns; else 0 */
+    uint64_t whole_unit_reciprocal; /* floor((2^64 - 1) / unit_ns) if so, of a queue too; else 0 */
     uint64_t capacity_micro;
     uint64_t capacity; /* whole units, rounded down */
     uint64_t block_ns;

@@ -297,11 +297,11 @@ ALWAYS_INLINE struct outcome usual_take(struct weir_bucket bucket, const struct 
     return (struct outcome){WEIR_LIMITED, {bucket.empty_at_ns, 0}};
 }
 
-/* ns / whole_unit_ns, rounded down; ns is at most 100 years. As span_floor_units(). */
+/* ns / unit_ns of a limit whose unit is whole, rounded down; ns is at most 100 years. As span_floor_units(). */
 static inline uint64_t usual_floor_units(uint64_t ns, const struct weir_limit *limit)
 {
     uint64_t quotient = (uint64_t)(((uint128)ns * limit->whole_unit_reciprocal) >> 64);
-    return quotient + (ns - quotient * limit->whole_unit_ns >= limit->whole_unit_ns);
+    return quotient + (ns - quotient * limit->unit_ns >= limit->unit_ns);
 }
 
 /* The answer to a usual take. Its bucket is not empty: it was charged, or it refused. */
@@ -324,6 +324,34 @@ ALWAYS_INLINE void usual_answer(struct weir_decision *decision, const struct wei
             decision->remaining = usual_floor_units(left_ns, limit);
         }
         decision->retry_after_ns = (int64_t)(level_ns + span_ns - limit->full_ns);
+    }
+}
+
+/* A queue has usual takes, too: of one unit, where numbers are as whole as a usual bucket's. It is charged as that is,
+ * by usual_take(), and has an answer of its own, so that a bucket's stays as short as it is. */
+static inline bool queue_is_usual(const struct weir_limit *limit, uint64_t cost_micro)
+{
+    return limit->kind == WEIR_KIND_QUEUE && cost_micro == WEIR_UNIT
+           && limit->whole_unit_reciprocal != 0 && limit->block_ns == 0;
+}
+
+static inline void usual_queue_answer(struct weir_decision *decision,
+                                      const struct weir_limit *limit, struct outcome outcome,
+                                      uint64_t now_ns)
+{
+    uint64_t level_ns = outcome.moment.ns - now_ns;
+    decision->verdict = outcome.verdict;
+    decision->capacity = limit->capacity;
+    decision->reset_after_ns = (int64_t)level_ns;
+    if (outcome.verdict == WEIR_ALLOWED) {
+        bool goes_first = limit->first == WEIR_FIRST_NOW;
+        decision->remaining = usual_floor_units(limit->full_ns - level_ns, limit);
+        decision->retry_after_ns = -1;
+        decision->delay_ns = (int64_t)(goes_first ? level_ns - limit->unit_ns : level_ns);
+    } else { // less than a unit is left
+        decision->remaining = 0;
+        decision->retry_after_ns = (int64_t)(level_ns + limit->unit_ns - limit->full_ns);
+        decision->delay_ns = 0;
     }
 }
 

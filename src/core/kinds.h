@@ -3,8 +3,8 @@
  * What all kinds of limit have to be able to do, and which of them does it. The one place that knows all
  * kinds: whoever owns states calls these, and neither knows nor asks what a state means.
  *
- * The usual take of a bucket (bucket_math.h) goes past all of this: a limit of any other kind has no
- * usual takes.
+ * The usual takes of a bucket and of a queue (bucket_math.h) go past all of this: a limit of any other kind
+ * has none.
  *
  * Each question is a switch with a row per kind. Buckets and queues, which are charged alike, are what is
  * left behind it: so the compiler sees at once that all others are named. */

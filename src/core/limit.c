@@ -88,8 +88,8 @@ static enum weir_status compile_bucket(struct weir_limit *limit,
         limit->unit_ns = unit.ns;
         limit->unit_rest = unit.rest;
         bool is_bucket = config->kind == WEIR_KIND_BUCKET; // the usual one
-        if (is_bucket && unit.rest == 0 && limit->full_rest == 0) {
-            limit->whole_unit_ns = unit.ns;
+        if (unit.rest == 0 && limit->full_rest == 0) {
+            limit->whole_unit_ns = is_bucket ? unit.ns : 0;
             limit->whole_unit_reciprocal = UINT64_MAX / unit.ns; // at least 1: a cost takes time
         }
     }

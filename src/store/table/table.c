@@ -39,6 +39,22 @@ ALWAYS_INLINE bool take_found(const struct found *found, const struct weir_limit
     return true;
 }
 
+/* The same of one unit, from a queue whose refusals block nobody. False if it changed meanwhile. */
+__attribute__((noinline)) static bool take_from_queue(const struct weir_limit *limit,
+                                                      struct weir_bucket *state,
+                                                      struct weir_bucket seen, uint64_t now_ns,
+                                                      struct weir_decision *decision)
+{
+    struct outcome outcome = usual_take(seen, limit, limit->unit_ns, now_ns);
+    struct weir_bucket next = bucket_with_moment(seen, outcome.moment);
+    if (outcome.verdict == WEIR_ALLOWED && !cas_bucket(state, seen, next)) {
+        back_off_for(BACKOFF_TURNS_FIRST);
+        return false;
+    }
+    usual_queue_answer(decision, limit, outcome, now_ns);
+    return true;
+}
+
 /* Any other take from the bucket that was found, unless there is more to it: its flags, a refusal that blocks, or
  * a limit of zeroes. By itself, so that what it needs costs the usual take nothing. False if the bucket changed
  * meanwhile. */
@@ -77,11 +93,15 @@ ALWAYS_INLINE bool take_step(struct table *table, const struct weir_limit *limit
     if (!__builtin_expect(table_look(step->line, step->hash, &found), 1)) {
         return false;
     }
-    bool is_usual = span_ns != 0 && bucket_is_usual(found.seen);
-    return __builtin_expect(is_usual, 1)
-               ? __builtin_expect(take_found(&found, limit, span_ns, now_ns, decision), 1)
-               : take_otherwise(table, limit, cost_micro, found.state, found.seen, now_ns,
-                                decision);
+    if (__builtin_expect(bucket_is_usual(found.seen), 1)) {
+        if (__builtin_expect(span_ns != 0, 1)) {
+            return take_found(&found, limit, span_ns, now_ns, decision);
+        }
+        if (queue_is_usual(limit, cost_micro)) {
+            return take_from_queue(limit, found.state, found.seen, now_ns, decision);
+        }
+    }
+    return take_otherwise(table, limit, cost_micro, found.state, found.seen, now_ns, decision);
 }
 
 /* Decides, hoping for such a take. */

@@ -238,7 +238,7 @@ static void start(struct worker *worker)
         give_up("no process");
     }
     if (pid == 0) {
-        (void)nice(10); // so that who kills has its turn in time
+        let_others_go_first(); // who kills has its turn in time
         open_limiter();
         for (uint64_t age = 0;; age++) {
             do_operation(worker, age);

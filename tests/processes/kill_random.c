@@ -87,7 +87,7 @@ static void start(struct worker *worker)
         give_up("no process");
     }
     if (pid == 0) {
-        (void)nice(10); // so that who kills has its turn in time
+        let_others_go_first(); // who kills has its turn in time
         for (uint64_t i = 0;; i++) {
             do_operation(worker);
             if (i % OPERATIONS_MAX == 0) {

@@ -166,7 +166,7 @@ static void start_worker(struct worker *worker)
     }
     if (pid == 0) {
         struct table *table = open_table(0);
-        (void)nice(10);
+        let_others_go_first();
         for (;;) {
             do_operation(table, worker);
         }

@@ -9,6 +9,9 @@
 /* Ends the test. */
 __attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *format, ...);
 
+/* This process, from now on, when there is too little time for all. */
+void let_others_go_first(void);
+
 /* Memory that children share, zeroed. */
 void *world_share(size_t bytes);
 

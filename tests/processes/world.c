@@ -53,6 +53,12 @@ void world_join(struct table *table)
     }
 }
 
+void let_others_go_first(void)
+{
+    int niceness = nice(10); // -1 may be one, too: nothing depends on it
+    (void)niceness;
+}
+
 void *world_share(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

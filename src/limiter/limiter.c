@@ -269,8 +269,9 @@ static struct weir_decision decide_single(struct weir_limiter *limiter,
     return decision;
 }
 
-struct weir_decision weir_limiter_take(struct weir_limiter *limiter, const struct weir_rule *rule,
-                                       const void *key, size_t key_len, uint64_t cost_micro)
+NO_CANARY struct weir_decision weir_limiter_take(struct weir_limiter *limiter,
+                                                 const struct weir_rule *rule, const void *key,
+                                                 size_t key_len, uint64_t cost_micro)
 {
     return limiter->store->ops->take(limiter->store, rule, key, key_len, cost_micro);
 }

@@ -326,8 +326,9 @@ take_anywhere(struct table *table, const struct weir_rule *rule, uint64_t cost_m
 /* decide() of one take, as short as it can be: while a processor waits for the line it works ahead, as far as the
  * next call's prefetch if little enough lies between. So there is no request here, and what was found stays in
  * registers. tests/processes/call_steps.c counts the instructions. */
-static struct weir_decision table_take(struct store *store, const struct weir_rule *rule,
-                                       const void *key, size_t key_len, uint64_t cost_micro)
+NO_CANARY static struct weir_decision table_take(struct store *store, const struct weir_rule *rule,
+                                                 const void *key, size_t key_len,
+                                                 uint64_t cost_micro)
 {
     struct weir_decision decision;
     struct step step;

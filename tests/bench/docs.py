@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 
-from bench import short
+from bench import quiet_text, short
 from machine import ROOT
 
 INTRO = """# Performance
@@ -28,6 +28,7 @@ SECTIONS = [
     ("In the process: one bucket", (1, 2, 3)),
     ("In the process: many keys", (4, 5, 6, 7, 8, 9, 37)),
     ("In the process: each kind of limit beside the bucket", (36, 38)),
+    ("In the process: what it chose on this processor", (40,)),
     ("The server: RESP", (10, 11, 12, 13, 14)),
     ("The server: HTTP", (16, 17)),
     ("Precision", (19,)),
@@ -63,8 +64,7 @@ def machine_text(result):
     machine = result["machine"]
     return (f"{machine['processor']}, {machine['cpus']} processors, {machine['memory_gib']} GiB, "
             f"Linux {machine['kernel']}, clock source {machine['clocksource']}; "
-            f"{machine['date']}, commit {machine['commit']}, load before the run "
-            f"{machine['load_before']:.1f}.")
+            f"{machine['date']}, commit {machine['commit']}; {quiet_text(machine, result['lines'])}.")
 
 
 def row_of(table_line):

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import shutil
 import signal
 import socket
@@ -176,3 +177,30 @@ def describe():
         "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True,
                                  capture_output=True, check=False).stdout.strip(),
     }
+
+
+def processors_ns():
+    """Since the machine started: how long its processors worked, and how long the host gave them to somebody else."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(field) for field in fields[:8])
+    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) * tick_ns, steal * tick_ns
+
+
+def own_ns():
+    """What we and those we started and have ended worked."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses) * 1e9
+
+
+class Quiet:
+    """How quiet the machine was from now on until it is asked, in processors: what others worked there, and what the
+    host of a virtual machine took. Interrupts count as the work of others."""
+
+    def __init__(self):
+        self.start = time.monotonic_ns(), *processors_ns(), own_ns()
+
+    def figures(self):
+        now = time.monotonic_ns(), *processors_ns(), own_ns()
+        wall, worked, stolen, own = (after - before for before, after in zip(self.start, now))
+        return {"others": max(worked - own, 0) / wall, "stolen": stolen / wall}

@@ -91,7 +91,7 @@ bool process_hold_standard_fds(void)
 static struct log *log_of_the_end;
 
 /* BUS_ADRERR: beyond the end of a mapped file. Nothing that was locked stays so: locks of a file are
- * robust. The thread was reading buckets, so it is in no function of the C library, and may write a line of
+ * have heirs. The thread was reading buckets, so it is in no function of the C library, and may write a line of
  * the log from here. */
 static void end_if_cut(int signal_number, siginfo_t *info, void *context)
 {

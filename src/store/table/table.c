@@ -283,10 +283,13 @@ static size_t batch_of(const struct weir_request *requests, size_t count)
     return some > 0 ? some : run_length(requests, count);
 }
 
-/* Whether this process may use the memory: not a child that inherited what is its parent's alone. */
+/* Whether this process may use the memory: not a child that inherited what is its parent's alone. Acquire: a thread
+ * that finds the guard ours finds the member that another thread has made of this child (table_own()). Not one of
+ * the explorer's steps: nobody forks there. */
 static inline bool is_for_us(struct table *root)
 {
-    return __builtin_expect(*root->guard == GUARD_OURS, 1) || !table_is_inherited(root)
+    uint64_t guard = __atomic_load_n(root->guard, __ATOMIC_ACQUIRE);
+    return __builtin_expect(guard == GUARD_OURS, 1) || !table_is_inherited(root)
            || (root->members.fd >= 0 && table_join_again(root));
 }
 

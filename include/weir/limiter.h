@@ -270,7 +270,7 @@ struct weir_decision weir_limiter_take_at(struct weir_limiter *limiter,
 
 /* Locks a key out of one limit for `block_ns` (1 .. WEIR_BLOCK_NS_MAX), at least: see weir_operation. The
  * decision is what a take is told from now on: blocked, and until when; or error: the table is full of
- * live buckets, and the key is not blocked, unless on_full=evict makes room. Whoever stands in line for that bucket is
+ * live buckets, and the key is not blocked, unless on_full=evict makes room. Those that wait in line for that bucket are
  * sent away, but for those in a queue.
  * Thread-safe. Never allocates; locks a stripe of the table for an instant. */
 struct weir_decision weir_limiter_block(struct weir_limiter *limiter, const struct weir_rule *rule,

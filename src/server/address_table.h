@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How many connections each client address has: for --max-connections-per-address, and to know which stranger
- * to cut off. IPv6 counts by /64: whoever has one address there has them all. Only accepting and closing come here, so one
+ * to cut off. IPv6 counts by /64: a client that has one address there has them all. Only accepting and closing come here, so one
  * mutex is enough. */
 #ifndef WEIR_SERVER_ADDRESS_TABLE_H
 #define WEIR_SERVER_ADDRESS_TABLE_H

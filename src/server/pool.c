@@ -63,7 +63,7 @@ static uint64_t load(const _Atomic uint64_t *sum)
 static void watch_level(struct server *server, uint64_t bytes)
 {
     uint64_t max = server->options.buffers_bytes_max;
-    /* Relaxed: whoever swaps it tells, once a flood. */
+    /* Relaxed: the worker that swaps it tells, once a flood. */
     bool is_swollen = atomic_load_explicit(&server->is_swollen, memory_order_relaxed);
     if (!is_swollen && bytes > max / POOL_SWOLLEN_PART) {
         atomic_store_explicit(&server->is_swollen, true, memory_order_relaxed);

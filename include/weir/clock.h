@@ -13,7 +13,9 @@ extern "C" {
 #endif
 
 /* Within a thread a reading never runs backwards; between threads, and from the kernel's own clock,
- * it is off by at most this. */
+ * it is off by at most this. (The processor may read its counter while an earlier load is still under
+ * way. A program that loads what another thread has read, and reads the clock to compare, puts a fence
+ * such as lfence between the two.) */
 #define WEIR_CLOCK_ERROR_NS_MAX 2000
 
 /* Nanoseconds since the machine started. Thread-safe. Never blocks, never allocates; at most once

@@ -44,6 +44,9 @@ const struct command *command_find(const char *name);
 /* The command's own page of help, to standard output. */
 void command_help(const struct command *command);
 
+/* Prints what belongs beside a name that is `width` wide, in a column of its own. */
+void help_beside(int width, const char *text);
+
 /* How weir was called, to repeat in commands that people may paste. Set once, by main(). */
 extern const char *program_path;
 

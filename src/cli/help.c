@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Help that teaches: an overview, and a page per command made from its own table. */
+ * The command `help`: an overview, or the page of one command. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
-
-enum { TEXT_COLUMN = 26 };
 
 static const char OVERVIEW_HEAD[] =
     "weir lets requests pass at the rate you choose.\n"
@@ -32,44 +30,6 @@ static const char OVERVIEW_TAIL[] =
     "\n"
     "weir COMMAND --help says more about each command; so do the manual pages, weir(1).\n";
 
-/* Prints what belongs beside a name that is `width` wide, in a column of its own. */
-static void print_beside(int width, const char *text)
-{
-    if (width >= TEXT_COLUMN) {
-        (void)putchar('\n');
-        width = 0;
-    }
-    (void)printf("%*s", TEXT_COLUMN - width, "");
-    for (const char *c = text; *c != '\0'; c++) {
-        (void)putchar(*c);
-        if (*c == '\n') {
-            (void)printf("%*s", TEXT_COLUMN, "");
-        }
-    }
-    (void)putchar('\n');
-}
-
-static void print_option(const struct option *option)
-{
-    int width =
-        printf("  %s%s%s%s", strlen(option->name) == 1 ? "-" : "--", option->name,
-               option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-    print_beside(width, option->help);
-}
-
-void command_help(const struct command *command)
-{
-    struct colours colours = colours_of_output();
-    (void)printf("%sweir %s%s%s%s\n\n%s\n", colours.bold, command->name, colours.plain,
-                 command->words[0] != '\0' ? " " : "", command->words, command->about);
-    (void)puts("\nOptions:");
-    for (const struct option *option = command->options; option->name != NULL; option++) {
-        print_option(option);
-    }
-    print_option(&(struct option){"help", NULL, "this text"});
-    (void)printf("\nExamples:\n%s", command->examples);
-}
-
 static void print_overview(void)
 {
     struct colours colours = colours_of_output();
@@ -78,7 +38,7 @@ static void print_overview(void)
         int width = printf("  %s%s%s %s", colours.bold, COMMANDS[i]->name, colours.plain,
                            COMMANDS[i]->words);
         width -= (int)(strlen(colours.bold) + strlen(colours.plain));
-        print_beside(width, COMMANDS[i]->summary);
+        help_beside(width, COMMANDS[i]->summary);
     }
     (void)fputs(OVERVIEW_TAIL, stdout);
 }

@@ -28,8 +28,6 @@ const struct command *const COMMANDS[] = {
     NULL,
 };
 
-const char *program_path = "weir";
-
 const struct command *command_find(const char *name)
 {
     if (strcmp(name, "peek") == 0) {

@@ -13,6 +13,8 @@
 
 enum { LINE_BYTES = 2048 };
 
+const char *program_path = "weir";
+
 void make_printable(char *text)
 {
     for (char *c = text; *c != '\0'; c++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `weir explain`, in pieces: explain.c works out what a limit promises, words.c and json.c say it, and
- * wanted.c goes the other way, from "at most N in any T" to the limit. */
+ * `weir explain`, in pieces: explain.c works out what a limit promises, words.c and json.c say it with the texts of
+ * figures.c, and wanted.c goes the other way, from "at most N in any T" to the limit. */
 #ifndef WEIR_CLI_EXPLAIN_EXPLAIN_H
 #define WEIR_CLI_EXPLAIN_EXPLAIN_H
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Bodies: decisions as JSON, and problem details for what went wrong (RFC 9457). */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "core/bucket_math.h"
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_text.h"
@@ -128,6 +131,18 @@ char *http1_put_decision_json(const struct http1_batch *batch, const struct http
 }
 
 /* ---- Problems ---- */
+
+bool http1_task_fail(struct http1_task *task, unsigned status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(task->detail, sizeof task->detail, format, args);
+    va_end(args);
+    task->answer = HTTP1_ANSWER_PROBLEM;
+    task->status = status;
+    task->reason = NULL;
+    return false;
+}
 
 static char *begin_problem(char *at, const char *type, const char *title, unsigned status)
 {

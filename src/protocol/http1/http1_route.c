@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * What there is: each path, its methods, and how a request for it becomes a task. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "protocol/http1/http1_batch.h"
 #include "protocol/http1/http1_query.h"
 #include "protocol/secret.h"
-
-bool http1_task_fail(struct http1_task *task, unsigned status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(task->detail, sizeof task->detail, format, args);
-    va_end(args);
-    task->answer = HTTP1_ANSWER_PROBLEM;
-    task->status = status;
-    task->reason = NULL;
-    return false;
-}
 
 /* ---- The paths ---- */
 

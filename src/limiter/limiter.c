@@ -14,7 +14,7 @@
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
 #include "platform/random.h"
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 #include "store/table/table.h"
 #include "sync/cancel.h"
 

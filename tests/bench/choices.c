@@ -2,7 +2,7 @@
  *
  * Row 40: what weir could do in two ways on this processor, and which it chose when it was compiled and started: the
  * keyed hash of one key and of eight, and the reading of 16 bytes at one instant. */
-#include "store/table/siphash.c" // for the functions behind the choice
+#include "platform/siphash.c" // for the functions behind the choice
 #include "sync/atomic.h"
 
 #include "bench.h"

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 #include "weir/clock.h"
 
 const struct script *script;

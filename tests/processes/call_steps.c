@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "platform/siphash.h"
 #include "sharing.h"
 #include "steps.h"
-#include "store/table/siphash.h"
 #include "weir/clock.h"
 #include "weir/limiter.h"
 

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 
 enum { LENGTH_MAX = 300, COUNT_MAX = 40 };
 

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "../support/store_place.h"
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 
 /* ---- Made, and opened again ---- */
 

@@ -8,7 +8,7 @@
 #include "cli/duration.h"
 #include "cli/simulate/simulate.h"
 #include "platform/random.h"
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 
 /* So many at once are fast; an arrival may be under more limits than that. */
 enum { REQUEST_COUNT = 64, REQUEST_COUNT_MAX = LANE_COUNT_MAX * LIMIT_LIST_COUNT_MAX };

@@ -8,7 +8,7 @@
 
 #include "cli/simulate/simulate.h"
 #include "core/utf8.h"
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 
 /* Whatever moves the cursor, turns the writing around, or is no character for XML. */
 static bool is_printable(uint32_t code)

@@ -32,9 +32,9 @@
 
 #include "core/fail.h"
 #include "platform/boot.h"
+#include "platform/siphash.h"
 #include "store/table/file_opening.h"
 #include "store/table/home.h"
-#include "store/table/siphash.h"
 
 enum {
     FILE_TRIES = 16,  // it may vanish and come back while we look

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "core/kinds.h"
+#include "platform/siphash.h"
 #include "store/table/displaced.h"
 #include "store/table/home.h"
 #include "store/table/inside.h"
-#include "store/table/siphash.h"
 #include "sync/atomic.h"
 #include "sync/backoff.h"
 

@@ -11,7 +11,7 @@
  *
  * One message alone is a matter of few instructions rather than of little time: the processor hashes
  * the next key while it waits for the line of the one before, if it sees that far ahead. */
-#include "store/table/siphash.h"
+#include "platform/siphash.h"
 
 #include <stdbool.h>
 #include <string.h>

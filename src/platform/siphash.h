@@ -2,8 +2,8 @@
  *
  * SipHash, the keyed hash of J.-P. Aumasson and D. J. Bernstein ("SipHash: a fast short-input PRF",
  * 2012). Keys of buckets are chosen by strangers, so the hash must be one that they cannot steer. */
-#ifndef WEIR_STORE_TABLE_SIPHASH_H
-#define WEIR_STORE_TABLE_SIPHASH_H
+#ifndef WEIR_PLATFORM_SIPHASH_H
+#define WEIR_PLATFORM_SIPHASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -281,6 +281,8 @@ static void test_policies(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"10/s", "\"10/s\";q=10;w=1\r\n"},
+        {"10/s+capacity=10",
+         "\"10/s capacity=10\";q=10;w=1\r\n"}, // the same limit, as it was asked for
         {"10/s+capacity=5", "\"10/s capacity=5\";q=10;w=1;weir-burst=5\r\n"},
         {"10/s+capacity=15", "\"10/s capacity=15\";q=20;w=2;weir-burst=15\r\n"},
         {"1/3s", "\"1/3s\";q=1;w=3\r\n"},

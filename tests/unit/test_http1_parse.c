@@ -289,6 +289,26 @@ static void test_refuses_bad_request_lines(void **state)
     }
 }
 
+/* A target is looked through eight bytes at a time: whatever is wrong is found at every place. */
+static void test_finds_what_no_target_may_have(void **state)
+{
+    (void)state;
+    enum { TARGET_BYTES = 21, TARGET_AT = 4 };
+    char line[] = "GET /bcdefghijklmnopqrst~ HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct outcome good = assert_good(literal(line));
+    assert_int_equal(good.request.target.length, TARGET_BYTES);
+    for (size_t i = TARGET_AT + 1; i < TARGET_AT + TARGET_BYTES; i++) {
+        char before = line[i];
+        for (const char *c = "\t\x7f\x80\xff"; *c != '\0'; c++) {
+            line[i] = *c;
+            struct bytes text = literal(line);
+            assert_bad(text, 400);
+            assert_int_equal(parse_all_ways(text).request.bad_at, i);
+        }
+        line[i] = before;
+    }
+}
+
 static void test_refuses_bad_fields(void **state)
 {
     (void)state;
@@ -520,6 +540,30 @@ static void test_decodes_percents_strictly(void **state)
     }
 }
 
+/* Escapes are looked for eight bytes at a time: they are found at every place. */
+static void test_decodes_escapes_wherever_they_are(void **state)
+{
+    (void)state;
+    enum { TEXT_BYTES = 20 };
+    for (size_t first = 0; first < TEXT_BYTES; first++) {
+        for (size_t second = first + 1; second < TEXT_BYTES; second++) {
+            char encoded[TEXT_BYTES + 3] = "";
+            char expected[TEXT_BYTES + 1] = "abcdefghijklmnopqrst";
+            char room[TEXT_BYTES];
+            size_t used;
+            expected[first] = '\xc3';
+            expected[second] = ' ';
+            (void)snprintf(encoded, sizeof encoded, "%.*s%%C3%.*s+%s", (int)first, expected,
+                           (int)(second - first - 1), expected + first + 1, expected + second + 1);
+            struct bytes value = literal(encoded);
+            assert_true(query_decode(&value, room, &used));
+            assert_int_equal(used, TEXT_BYTES);
+            assert_int_equal(value.length, TEXT_BYTES);
+            assert_memory_equal(value.at, expected, TEXT_BYTES);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_notices_expect),
         cmocka_unit_test(test_scans_no_byte_twice),
         cmocka_unit_test(test_refuses_bad_request_lines),
+        cmocka_unit_test(test_finds_what_no_target_may_have),
         cmocka_unit_test(test_refuses_bad_fields),
         cmocka_unit_test(test_refuses_ambiguous_framing),
         cmocka_unit_test(test_refuses_bad_chunks),
@@ -540,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_bodies_have_limits),
         cmocka_unit_test(test_splits_queries),
         cmocka_unit_test(test_decodes_percents_strictly),
+        cmocka_unit_test(test_decodes_escapes_wherever_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

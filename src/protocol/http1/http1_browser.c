@@ -64,8 +64,8 @@ static bool is_own_host(const struct service_config *config, struct bytes author
 {
     uint8_t address[16];
     struct bytes name = name_of(authority);
-    return authority.length == 0 || http1_read_address(authority, address)
-           || http1_is_word(name, "localhost") || is_chosen_name(config, name);
+    return authority.length == 0 || http1_is_word(name, "localhost") || is_chosen_name(config, name)
+           || http1_read_address(authority, address);
 }
 
 /* ---- Pages of other sites ---- */

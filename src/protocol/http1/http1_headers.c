@@ -117,27 +117,20 @@ static char *put_policy_item(char *at, struct bytes text, const struct weir_limi
     return at;
 }
 
-static uint32_t hash_text(struct bytes text)
-{
-    uint32_t hash = 2166136261; // FNV-1a: a collision costs an item written anew
-    for (size_t i = 0; i < text.length; i++) {
-        hash = (hash ^ (unsigned char)text.at[i]) * 16777619;
-    }
-    return hash ^ hash >> 16;
-}
-
-/* The item, from the cache where it can be: a name has other numbers for other keys. */
+/* The item, from the cache where it can be: a name has other numbers for other keys. Two limits that are kept in one
+ * place, or one that is written in two ways, cost an item written anew. */
 static char *put_policy(struct http1_batch *batch, char *at, struct bytes text, bool is_named,
-                        const struct weir_limit *limit)
+                        const struct weir_rule *rule)
 {
     if (text.length > HTTP1_POLICY_TEXT_MAX || is_named) {
-        return put_policy_item(at, text, limit);
+        return put_policy_item(at, text, &rule->limit);
     }
-    struct http1_policy *policy = &batch->policies[hash_text(text) % HTTP1_POLICY_COUNT];
+    struct http1_policy *policy = &batch->policies[rule->hash_key[0] % HTTP1_POLICY_COUNT];
     if (policy->text_len != text.length || memcmp(policy->text, text.at, text.length) != 0) {
         policy->text_len = text.length;
         memcpy(policy->text, text.at, text.length);
-        policy->item_len = (size_t)(put_policy_item(policy->item, text, limit) - policy->item);
+        policy->item_len =
+            (size_t)(put_policy_item(policy->item, text, &rule->limit) - policy->item);
         assert(policy->item_len <= HTTP1_POLICY_ITEM_MAX);
     }
     return put_bytes(at, policy->item, policy->item_len);
@@ -174,7 +167,7 @@ static char *put_draft(struct http1_batch *batch, const struct http1_task *task,
     for (size_t i = 0; i < task->limit_count; i++) {
         at = i > 0 ? put_literal(at, ", ") : at;
         at = put_policy(batch, at, pairs[i].limit, batch->parts[task->question + i].named != NULL,
-                        &batch->rules[task->question + i].limit);
+                        &batch->rules[task->question + i]);
     }
     at = put_literal(at, "\r\nRateLimit: ");
     for (size_t i = 0; i < task->limit_count; i++) {

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "protocol/http1/http1_scan.h"
+
 static enum http1_result bad(struct http1_request *request, unsigned status, size_t at,
                              const char *reason)
 {
@@ -66,21 +68,15 @@ bool http1_is_word(struct bytes text, const char *word)
     return word[text.length] == '\0';
 }
 
-/* The first control character (below 0x20, or 0x7f) in [at, end), or `end`. The marks of the word
- * trick are right up to the lowest one, which is the first byte: little-endian machines only. */
+/* The first control character (below 0x20, or 0x7f) in [at, end), or `end`. */
 static const char *find_control(const char *at, const char *end)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    while (end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        uint64_t rubout = word ^ (ones * 0x7f);
-        uint64_t marks = ((word - ones * 0x20) & ~word) | ((rubout - ones) & ~rubout);
-        marks &= ones * 0x80;
+    for (; end - at >= SCAN_BYTES; at += SCAN_BYTES) {
+        uint64_t word = scan_load(at);
+        uint64_t marks = scan_below(word, 0x20) | scan_equal(word, 0x7f);
         if (marks != 0) {
-            return at + __builtin_ctzll(marks) / 8;
+            return at + scan_first(marks);
         }
-        at += 8;
     }
     while (at < end && (unsigned char)*at >= 0x20 && *at != 0x7f) {
         at++;
@@ -88,7 +84,21 @@ static const char *find_control(const char *at, const char *end)
     return at;
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "find_control() counts from the low end");
+/* The first byte in [at, end) that is no visible ASCII character (0x21 to 0x7e), or `end`. */
+static const char *find_invisible(const char *at, const char *end)
+{
+    for (; end - at >= SCAN_BYTES; at += SCAN_BYTES) {
+        uint64_t word = scan_load(at);
+        uint64_t marks = scan_below(word, 0x21) | scan_equal(word, 0x7f) | (word & SCAN_HIGH);
+        if (marks != 0) {
+            return at + scan_first(marks);
+        }
+    }
+    while (at < end && (unsigned char)(*at - 0x21) <= 0x7e - 0x21) {
+        at++;
+    }
+    return at;
+}
 
 /* ---- Lines ---- */
 
@@ -179,9 +189,7 @@ static enum http1_result read_request_line(struct http1_request *request, struct
     }
     request->method = find_method(line.at, (size_t)(at - line.at));
     const char *target = ++at;
-    while (at<end && * at> 0x20 && *at < 0x7f) { // a signed char above 0x7f is negative
-        at++;
-    }
+    at = find_invisible(target, end);
     size_t offset = start + (size_t)(at - line.at);
     if (at == target || at == end || *at != ' ') {
         return bad(request, 400, offset, "a target of visible ASCII and a space must follow");

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "protocol/http1/http1_scan.h"
+
 /* The bytes of `text` before the first `c`, which is dropped; *rest is what follows. */
 static struct bytes split_at(struct bytes text, char c, struct bytes *rest)
 {
@@ -44,43 +46,57 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The first '%' or '+' of the text, or its length. */
-static size_t plain_length(struct bytes text)
+/* The first '%' or '+' in [at, end), or `end`. */
+static const char *find_escape(const char *at, const char *end)
 {
-    size_t length = 0;
-    while (length < text.length && text.at[length] != '%' && text.at[length] != '+') {
-        length++;
+    for (; end - at >= SCAN_BYTES; at += SCAN_BYTES) {
+        uint64_t word = scan_load(at);
+        uint64_t marks = scan_equal(word, '%') | scan_equal(word, '+');
+        if (marks != 0) {
+            return at + scan_first(marks);
+        }
     }
-    return length;
+    while (at < end && *at != '%' && *at != '+') {
+        at++;
+    }
+    return at;
+}
+
+/* What the escape at `at` stands for, or -1. */
+static int read_escape(const char *at, const char *end)
+{
+    if (*at == '+') {
+        return ' ';
+    }
+    int high = end - at > 2 ? hex_digit(at[1]) : -1;
+    int low = end - at > 2 ? hex_digit(at[2]) : -1;
+    return high >= 0 && low >= 0 ? high << 4 | low : -1;
 }
 
 bool query_decode(struct bytes *value, char *room, size_t *used)
 {
-    size_t at = plain_length(*value);
+    const char *at = value->at;
+    const char *end = at + value->length;
+    const char *escape = find_escape(at, end);
+    char *to = room;
     *used = 0;
-    if (at == value->length) {
+    if (escape == end) {
         return true;
     }
-    memcpy(room, value->at, at);
-    size_t length = at;
-    while (at < value->length) {
-        char c = value->at[at];
-        if (c == '%') {
-            int high = value->length - at > 2 ? hex_digit(value->at[at + 1]) : -1;
-            int low = value->length - at > 2 ? hex_digit(value->at[at + 2]) : -1;
-            if (high < 0 || low < 0) {
-                value->at += at;
-                return false;
-            }
-            c = (char)(high << 4 | low);
-            at += 2;
-        } else if (c == '+') {
-            c = ' ';
+    for (; escape < end; escape = find_escape(at, end)) {
+        int c = read_escape(escape, end);
+        if (c < 0) {
+            value->at = escape;
+            return false;
         }
-        room[length++] = c;
-        at++;
+        memcpy(to, at, (size_t)(escape - at));
+        to += escape - at;
+        *to++ = (char)c;
+        at = escape + (*escape == '%' ? 3 : 1);
     }
-    *value = (struct bytes){room, length};
-    *used = length;
+    memcpy(to, at, (size_t)(end - at));
+    to += end - at;
+    *value = (struct bytes){room, (size_t)(to - room)};
+    *used = value->length;
     return true;
 }

@@ -4,6 +4,7 @@
 #include "../support/resp_ask.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void test_throttles_as_redis_cell(void **state)
 {
@@ -76,6 +77,29 @@ static void test_throttle_errors(void **state)
     assert_answer(
         "CL.THROTTLE k 1000 1 3155760000\n",
         "-Cell error: Store error: a full bucket would take more than 100 years to empty\r\n");
+}
+
+/* Integers of four to eight digits are read in another way than shorter and longer ones. */
+static void test_throttle_reads_integers_of_every_length(void **state)
+{
+    (void)state;
+    for (int length = 1; length <= 11; length++) {
+        char text[80];
+        char answer[80];
+        char digits[] = "12345678909";
+        digits[length] = '\0';
+        (void)snprintf(text, sizeof text, "CL.PROBE k %s 999999 1\n", digits);
+        (void)snprintf(answer, sizeof answer, "*5\r\n:0\r\n:%llu\r\n:%s\r\n",
+                       strtoull(digits, NULL, 10) + 1, digits);
+        assert_memory_equal(ask(text), answer, strlen(answer));
+        for (int at = 0; at < length; at++) {
+            for (const char *c = "/:a\x80\xb0\xff"; *c != '\0'; c++) {
+                (void)snprintf(text, sizeof text, "CL.PROBE k %.*s%c%s 999999 1\n", at, digits, *c,
+                               digits + at + 1);
+                assert_memory_equal(ask(text), NO_INTEGER, strlen(NO_INTEGER));
+            }
+        }
+    }
 }
 
 static void test_a_full_table_is_an_error_of_throttle_and_a_verdict_of_take(void **state)
@@ -302,6 +326,7 @@ int main(void)
         TEST(test_throttles_odd_quantities),
         TEST(test_throttles_by_the_key_alone),
         TEST(test_throttle_errors),
+        TEST(test_throttle_reads_integers_of_every_length),
         TEST(test_a_full_table_is_an_error_of_throttle_and_a_verdict_of_take),
         TEST(test_a_probe_answers_as_throttle_would_and_charges_nothing),
         TEST(test_probe_errors),

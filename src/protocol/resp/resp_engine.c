@@ -54,8 +54,40 @@ bool resp_word_is(struct bytes bytes, const char *word)
     return word[bytes.length] == '\0';
 }
 
+/* Reads four to eight digits, all at once: the first digit is the lowest byte of a word, zeroes stand before it, and
+ * neighbours are joined to numbers of two, four and eight digits. False if any byte is not a digit.
+ *
+ *     "86400"   00 00 00 08 06 04 00 00     0 0, 0 8, 64, 0 0     0008, 6400     86400 */
+static bool read_digits_at_once(struct bytes bytes, int64_t *value)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t fours =
+        UINT64_C(0x000000ff000000ff); // a number of two digits in each four bytes
+    uint32_t first;
+    uint32_t last;
+    memcpy(&first, bytes.at, sizeof first);
+    memcpy(&last, bytes.at + bytes.length - sizeof last, sizeof last);
+    unsigned unused_bits = 8 * (unsigned)(8 - bytes.length);
+    uint64_t word = (uint64_t)last << 32 | (uint32_t)((uint64_t)first << unused_bits);
+    word ^= ones * '0' << unused_bits;
+    if (((word + ones * (0x7f - 9)) | word) & ones * 0x80) {
+        return false;
+    }
+    word = word * 10 + (word >> 8);
+    word = (word & fours) * (100 + (UINT64_C(1000000) << 32))
+           + (word >> 16 & fours) * (1 + (UINT64_C(10000) << 32));
+    *value = (int64_t)(word >> 32);
+    return true;
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first digit is the lowest byte");
+
 bool resp_read_integer(struct bytes bytes, int64_t *value)
 {
+    bool is_usual = bytes.length >= 4 && bytes.length <= 8;
+    if (is_usual && read_digits_at_once(bytes, value)) {
+        return true;
+    }
     uint64_t magnitude = 0;
     bool is_negative = bytes.length > 0 && bytes.at[0] == '-';
     uint64_t max = (uint64_t)INT64_MAX + is_negative;

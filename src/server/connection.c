@@ -214,6 +214,13 @@ static enum pool_share share_of(struct worker *worker, const struct connection *
                                                                                   : POOL_FRIENDS;
 }
 
+void connection_begin(struct worker *worker, struct connection *connection)
+{
+    connection->share = (uint8_t)share_of(worker, connection);
+    connection->since_ns = worker->now_ns;
+    list_append(worker, connection, next_wait(connection));
+}
+
 /* What the engine has made of the client: whether it knows the password now, which transaction is open, and how
  * much is kept for it. Another transaction has its whole time. */
 static void look_at_session(struct worker *worker, struct connection *connection)
@@ -257,9 +264,7 @@ static void settle(struct worker *worker, struct connection *connection, bool us
     }
 }
 
-/* Ends one that gives way to others. An event of it may lie ahead in this turn, so it is freed behind that, as
- * one of the again-list. */
-static void give_way(struct worker *worker, struct connection *connection)
+void connection_give_way(struct worker *worker, struct connection *connection)
 {
     enum close_reason reason =
         connection->share == POOL_STRANGERS ? CLOSE_STRANGERS_MAX : CLOSE_BUFFERS_MAX;
@@ -274,7 +279,7 @@ void connection_make_room(struct worker *worker)
 {
     struct connection *one;
     while (!worker->is_draining && (one = pool_choose(worker)) != NULL) {
-        give_way(worker, one);
+        connection_give_way(worker, one);
     }
 }
 
@@ -288,7 +293,7 @@ static bool may_stay(struct worker *worker, struct connection *connection)
     if (!worker->is_draining) {
         connection_make_room(worker);
     } else if (pool_is_pressed(worker->server)) {
-        give_way(worker, connection);
+        connection_give_way(worker, connection);
     }
     return connection->fd >= 0;
 }
@@ -631,7 +636,7 @@ static void replace_stranger(struct worker *worker)
                                       ? find_stranger(worker)
                                       : NULL;
     if (stranger != NULL) {
-        give_way(worker, stranger);
+        connection_give_way(worker, stranger);
     }
 }
 
@@ -696,8 +701,6 @@ void connection_admit(struct worker *worker, struct listener *listener, int fd,
         return;
     }
     introduce(worker, connection, listener, from);
-    connection->share = (uint8_t)share_of(worker, connection);
-    connection->since_ns = worker->now_ns;
-    list_append(worker, connection, next_wait(connection));
+    connection_begin(worker, connection);
     counter_add(&worker->stats.accepted[engine->protocol], 1);
 }

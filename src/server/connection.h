@@ -60,12 +60,19 @@ void connection_admit(struct worker *worker, struct listener *listener, int fd,
 void connection_reject(struct worker *worker, const struct engine_ops *engine, int fd,
                        enum reject_reason reason);
 
+/* It has been let in, and its session is open: from now on it waits for its first bytes. */
+void connection_begin(struct worker *worker, struct connection *connection);
+
 /* One turn: send what waits, read once, answer, write once. May free the connection. */
 void connection_run(struct worker *worker, struct connection *connection, bool is_hangup);
 
 /* Another worker has too little room for what its connections keep, and this one has those that keep most: cuts
  * them off. */
 void connection_make_room(struct worker *worker);
+
+/* Ends one for the sake of others. An event of it may lie ahead in this turn, so it is freed behind that, as one of
+ * the again-list. */
+void connection_give_way(struct worker *worker, struct connection *connection);
 
 /* The take for which it waited is decided: answers, and goes on with what it asked behind that. May free
  * the connection. */

@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "protocol/engine.h"
-#include "server/listener.h"
 #include "server/worker.h"
 
 struct connection {
@@ -50,15 +49,6 @@ struct connection {
 
     alignas(16) char session[];
 };
-
-/* A new connection of this worker. Takes the fd over; if it has to turn it away, it says so to the
- * client in its protocol's words. */
-void connection_admit(struct worker *worker, struct listener *listener, int fd,
-                      const struct socket_address *from);
-
-/* Turns a socket away without a connection. */
-void connection_reject(struct worker *worker, const struct engine_ops *engine, int fd,
-                       enum reject_reason reason);
 
 /* It has been let in, and its session is open: from now on it waits for its first bytes. */
 void connection_begin(struct worker *worker, struct connection *connection);

@@ -6,7 +6,7 @@
  * Shared word         Written by                 Order     Pairs with
  * edition_number      the main thread            release   acquire in worker_follow(), see editions.h
  * is_draining         the main thread            release   acquire in server_is_draining()
- * connection_count    workers, fetch-add         relaxed   nothing: a bound, see connection_admit()
+ * connection_count    workers, fetch-add         relaxed   nothing: a bound, see door_admit()
  * buffers_bytes       workers, fetch-add         relaxed   nothing: a bound; so is strangers_bytes, a part of it
  * is_swollen          workers, swapped           relaxed   nothing: who swaps it back tells
  * next_id             workers, fetch-add         relaxed   nothing: only unique

@@ -14,6 +14,7 @@
 
 #include "core/time_units.h"
 #include "server/connection.h"
+#include "server/door.h"
 #include "server/service.h"
 #include "weir/clock.h"
 
@@ -100,7 +101,7 @@ static bool shed_one(struct worker *worker, struct listener *listener)
     int fd =
         accept4(listener_fd(listener, worker->index), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-        connection_reject(worker, listener->engine, fd, REJECT_FILES);
+        door_reject(worker, listener->engine, fd, REJECT_FILES);
     }
     worker->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
@@ -159,7 +160,7 @@ static void place(struct worker *worker, struct listener *listener, int fd,
             return;
         }
     }
-    connection_admit(worker, listener, fd, from);
+    door_admit(worker, listener, fd, from);
 }
 
 /* Takes in what others have accepted for this worker. */
@@ -176,7 +177,7 @@ static void take_handovers(struct worker *worker)
         if (!any) {
             return;
         }
-        connection_admit(worker, one.listener, one.fd, &one.from);
+        door_admit(worker, one.listener, one.fd, &one.from);
         if (worker->is_draining) {
             connection_drain_all(worker);
         }

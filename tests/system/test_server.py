@@ -464,6 +464,12 @@ def test_every_line_of_the_json_log_is_json(password_file):
         time.strptime(event["time"][:19], "%Y-%m-%dT%H:%M:%S")
 
 
+def listens(path):
+    """A socket is in its folder a moment before it listens."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 def test_without_standard_error_the_log_goes_nowhere_else(tmp_path):
     path = tmp_path / "weir.sock"
     script = "import os, sys; os.closerange(0, 3); os.execv(sys.argv[1], sys.argv[1:])"
@@ -472,7 +478,7 @@ def test_without_standard_error_the_log_goes_nowhere_else(tmp_path):
         + ["--resp", f"unix:{path}", "--http", "off"]
     )
     try:
-        wait_until(path.exists, "the socket")
+        wait_until(lambda: listens(path), "the socket")
         with RespClient(str(path)) as client:
             client.socket.sendall(b"PING\r\n")
             assert client.read_reply() == "PONG"

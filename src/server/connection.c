@@ -13,6 +13,14 @@
 
 /* ---- lists: what each connection waits for ---- */
 
+/* Adds 1 to what the worker shows the others of its strangers; or takes 1 away, which wraps round to that. */
+static void show_stranger(struct worker *worker, enum wait wait, uint64_t one)
+{
+    if (wait == WAIT_STRANGER) {
+        counter_add(&worker->stranger_count, one);
+    }
+}
+
 static void list_remove(struct worker *worker, struct connection *connection)
 {
     struct connection_list *list = &worker->lists[connection->wait];
@@ -26,6 +34,7 @@ static void list_remove(struct worker *worker, struct connection *connection)
     } else {
         list->last = connection->previous;
     }
+    show_stranger(worker, (enum wait)connection->wait, UINT64_MAX);
 }
 
 static void list_append(struct worker *worker, struct connection *connection, enum wait wait)
@@ -40,6 +49,7 @@ static void list_append(struct worker *worker, struct connection *connection, en
         list->first = connection;
     }
     list->last = connection;
+    show_stranger(worker, wait, 1);
 }
 
 /* From now on it waits for this. */

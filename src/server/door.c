@@ -56,11 +56,13 @@ static uint64_t weigh(const struct worker *worker, const struct connection *stra
                : 1;
 }
 
-/* One of the strangers that have been here longest. NULL: there is none. */
-static struct connection *find_stranger(const struct worker *worker)
+/* One of the strangers that have been here longest; NULL if there is none. Sets *is_silent: it has not sent anything
+ * that waits to be read, so the password is not on its way. */
+static struct connection *find_stranger(const struct worker *worker, bool *is_silent)
 {
     enum { LOOK_COUNT = 16 };
     struct connection *ended = worker->lists[WAIT_LINGER].first;
+    *is_silent = true;
     if (ended != NULL && ended->share == POOL_STRANGERS) {
         return ended; // it has its answer
     }
@@ -74,39 +76,64 @@ static struct connection *find_stranger(const struct worker *worker)
             most = weight;
         }
     }
+    *is_silent = most > 0;
     return found;
 }
 
-/* Strangers may have every connection that is free, but nobody finds the server full of them: when the last 16th
- * of the connections is reached, one of them ends for each that comes. */
-static void replace_stranger(struct worker *worker)
+/* From so many connections on a stranger ends for each that comes. */
+static uint64_t crowd_count(const struct server *server)
 {
-    uint64_t max = worker->server->connections_max;
+    return server->connections_max - server->connections_max / POOL_STRANGERS_PART;
+}
+
+bool door_is_crowded(const struct server *server)
+{
     /* Relaxed: a bound, see state.h. */
-    uint64_t count = atomic_load_explicit(&worker->server->connection_count, memory_order_relaxed);
-    struct connection *stranger = count >= max - max / POOL_STRANGERS_PART && !worker->is_draining
-                                      ? find_stranger(worker)
-                                      : NULL;
-    if (stranger != NULL) {
-        connection_give_way(worker, stranger);
+    return atomic_load_explicit(&server->connection_count, memory_order_relaxed)
+           >= crowd_count(server);
+}
+
+enum place { PLACE_HERE, PLACE_ELSEWHERE, PLACE_NONE };
+
+/* Counts a new connection and finds a place for it. Strangers may have every connection that is free, but nobody
+ * finds the server full of them: when the last 16th of the connections is reached, one of them ends for each that
+ * comes. If this worker has no silent stranger, the new connection goes to a worker that may have one.
+ * It is counted before a stranger ends, so that no other connection gets the place. */
+static enum place find_place(struct worker *worker, const struct arrival *arrival)
+{
+    struct server *server = worker->server;
+    /* Relaxed: a bound, see state.h. */
+    uint64_t count = atomic_fetch_add_explicit(&server->connection_count, 1, memory_order_relaxed);
+    if (count >= crowd_count(server) && !worker->is_draining) {
+        bool is_silent;
+        struct connection *stranger = find_stranger(worker, &is_silent);
+        if ((stranger == NULL || !is_silent) && worker_pass_on(worker, arrival)) {
+            return PLACE_ELSEWHERE;
+        }
+        if (stranger != NULL) {
+            connection_give_way(worker, stranger);
+            return PLACE_HERE;
+        }
     }
+    return count < server->connections_max ? PLACE_HERE : PLACE_NONE;
+}
+
+/* Takes back what find_place() counted. */
+static void give_up_place(struct worker *worker)
+{
+    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
 }
 
 /* ---- letting in ---- */
 
-/* Whether there is room for one more, which is then counted. */
+/* Whether the connection, which has a place, may have it. */
 static bool enter(struct worker *worker, struct connection *connection,
                   const struct socket_address *from, enum reject_reason *reason)
 {
     struct server *server = worker->server;
-    /* Relaxed: a bound, see state.h. */
-    if (atomic_fetch_add_explicit(&server->connection_count, 1, memory_order_relaxed)
-        >= server->connections_max) {
-        *reason = REJECT_CONNECTIONS;
-    } else if (server->addresses != NULL && address_bytes(from, connection->address)
-               && !(connection->has_address =
-                        address_table_enter(server->addresses, connection->address))
-               && server->options.connections_per_address_max > 0) {
+    if (server->addresses != NULL && address_bytes(from, connection->address)
+        && !(connection->has_address = address_table_enter(server->addresses, connection->address))
+        && server->options.connections_per_address_max > 0) {
         *reason = REJECT_PER_ADDRESS;
     } else if (!poller_add_connection(&worker->poller, connection->fd, &connection->source)) {
         *reason = REJECT_MEMORY;
@@ -116,7 +143,6 @@ static bool enter(struct worker *worker, struct connection *connection,
     if (connection->has_address) {
         address_table_leave(server->addresses, connection->address);
     }
-    (void)atomic_fetch_sub_explicit(&server->connection_count, 1, memory_order_relaxed);
     return false;
 }
 
@@ -135,26 +161,41 @@ static void introduce(struct worker *worker, struct connection *connection,
     connection->engine->open(connection->session, &peer);
 }
 
-void door_admit(struct worker *worker, struct listener *listener, int fd,
-                const struct socket_address *from)
+/* The connection of a socket that has a place; NULL if it may not have it. */
+static struct connection *open_connection(struct worker *worker, const struct arrival *arrival,
+                                          enum reject_reason *reason)
 {
-    const struct engine_ops *engine = listener->engine;
-    enum reject_reason reason = REJECT_MEMORY;
+    const struct engine_ops *engine = arrival->listener->engine;
     struct connection *connection = calloc(1, sizeof *connection + engine->session_bytes);
+    *reason = REJECT_MEMORY;
     if (connection == NULL) {
-        door_reject(worker, engine, fd, reason);
-        return;
+        return NULL;
     }
     connection->source.kind = SOURCE_CONNECTION;
-    connection->fd = fd;
+    connection->fd = arrival->fd;
     connection->engine = engine;
-    replace_stranger(worker);
-    if (!enter(worker, connection, from, &reason)) {
+    if (!enter(worker, connection, &arrival->from, reason)) {
         free(connection);
-        door_reject(worker, engine, fd, reason);
+        return NULL;
+    }
+    return connection;
+}
+
+void door_admit(struct worker *worker, const struct arrival *arrival)
+{
+    const struct engine_ops *engine = arrival->listener->engine;
+    enum reject_reason reason = REJECT_CONNECTIONS;
+    enum place place = find_place(worker, arrival);
+    struct connection *connection =
+        place == PLACE_HERE ? open_connection(worker, arrival, &reason) : NULL;
+    if (connection == NULL) {
+        give_up_place(worker);
+        if (place != PLACE_ELSEWHERE) {
+            door_reject(worker, engine, arrival->fd, reason);
+        }
         return;
     }
-    introduce(worker, connection, listener, from);
+    introduce(worker, connection, arrival->listener, &arrival->from);
     connection_begin(worker, connection);
     counter_add(&worker->stats.accepted[engine->protocol], 1);
 }

@@ -55,7 +55,7 @@ void pool_count(struct worker *worker, struct connection *connection, size_t bef
 /* The connection is a stranger's from now on, or is none any more. Its worker only. */
 void pool_set_share(struct worker *worker, struct connection *connection, enum pool_share share);
 
-/* True while all together keep more than they may, or strangers more than their share. */
+/* True while all together keep more than 15/16 of --buffers-max, or strangers more than their share. */
 bool pool_is_pressed(const struct server *server);
 
 /* A connection of this worker that has to end for what others keep; NULL if there is none: nothing presses, or

@@ -161,8 +161,9 @@ static void close_workers(struct server *server)
 
 static void choose_connections_max(struct server *server, uint64_t fd_limit)
 {
-    /* A worker has a poller, an eventfd and a spare; and a socket per address. */
-    uint64_t kept = FDS_KEPT + server->worker_count * (3 + server->listener_count);
+    /* A worker has a poller, an eventfd and a spare; a socket per address; and sockets that are passed on. */
+    uint64_t kept =
+        FDS_KEPT + server->worker_count * (3 + server->listener_count + PASSED_COUNT_MAX);
     uint64_t possible = fd_limit > kept ? fd_limit - kept : 1;
     uint64_t wanted = server->options.connections_max;
     server->connections_max = wanted > 0 && wanted < possible ? wanted : possible;

@@ -98,14 +98,19 @@ struct connection_list {
     struct connection *first, *last;
 };
 
-/* A connection that another worker accepted for this one. */
-struct handover {
+/* A socket that was accepted, and is no connection yet. Where a stranger has to end for it, it goes round the
+ * workers, to each at most once. */
+struct arrival {
     struct listener *listener;
     int fd;
+    size_t untried_count; // of the workers behind the one that has it, round the ring
     struct socket_address from;
 };
 
-enum { HANDOVER_COUNT_MAX = 64 }; // waiting at once; beyond that the acceptor keeps them
+enum {
+    HANDOVER_COUNT_MAX = 64, // arrivals that wait for a worker; beyond that the acceptor keeps them
+    PASSED_COUNT_MAX = 8     // .. of those that no free place is counted for; they hold fds
+};
 
 struct worker {
     struct service service; // first: what engines get leads back here
@@ -130,13 +135,14 @@ struct worker {
     char *input;          // ENGINE_INPUT_BYTES_MAX is never needed here: GATHER + READ
     struct buffer output; // the answers of the batch at hand
     struct connection_list lists[WAIT_COUNT];
+    uint64_t stranger_count; // in lists[WAIT_STRANGER]; counter_add(), others read it
     struct connection *again_first, *again_last;
     struct connection *running; // whose input is being fed
     struct agenda agenda;       // of its connections that stand in line
     struct pool pool;           // of its connections that keep something
 
     pthread_mutex_t handover_mutex; // of the three below: others append, this worker takes
-    struct handover *handovers;
+    struct arrival *handovers;
     size_t handover_count;
     bool has_left; // and takes no more
 
@@ -151,6 +157,10 @@ bool worker_open(struct worker *worker, struct server *server, size_t index);
 
 /* Starts its thread. False with errno. */
 bool worker_start(struct worker *worker);
+
+/* Gives an arrival to another worker that has strangers, and has not been tried. False if there is none, or none of
+ * them has room for it now. */
+bool worker_pass_on(struct worker *worker, const struct arrival *arrival);
 
 /* Makes it look at what the main thread wants. Async-signal-safe, thread-safe. */
 void worker_wake(struct worker *worker);

@@ -177,6 +177,44 @@ def test_a_server_full_of_strangers_lets_friends_in(tmp_path, threads):
             stranger.close()
 
 
+@pytest.mark.parametrize("first", ["friends", "strangers"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_worker_without_strangers_asks_the_others_for_one(tmp_path, first, threads):
+    """Connections of a unix socket are dealt out in turn: all strangers come to one worker, which is the first or the
+    second. Whichever accepts what comes then, friends get in until the server is full of them."""
+    path = tmp_path / "socket"
+    with LockedServer(tmp_path, "--threads", threads, "--max-connections", 24, "--resp", f"unix:{path}") as server:
+
+        def come():
+            one = socket.socket(socket.AF_UNIX)
+            one.settimeout(DEADLINE_S)
+            one.connect(str(path))
+            return one
+
+        def say_password(one):
+            one.sendall(RespClient.encode("AUTH", PASSWORD))
+            return one.recv(100)
+
+        friends, strangers = [], []
+        for i in range(18):
+            one = come()
+            if (i % threads == 0) == (first == "strangers"):
+                strangers.append(one)
+            else:
+                friends.append(one)
+                assert say_password(one) == b"+OK\r\n"
+        while len(friends) < 24:
+            friends.append(come())
+            assert say_password(friends[-1]) == b"+OK\r\n"
+        with come() as one_more:
+            assert one_more.recv(100) == b"-ERR max number of clients reached\r\n"
+        for friend in friends:
+            friend.sendall(b"PING\r\n")
+            assert friend.recv(100) == b"+PONG\r\n"
+        for one in strangers + friends:
+            one.close()
+
+
 def test_friends_get_in_while_strangers_come_again_and_again(tmp_path):
     with LockedServer(tmp_path, "--threads", 2, "--max-connections", 512) as server:
         stop = threading.Event()

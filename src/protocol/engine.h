@@ -96,7 +96,7 @@ struct service_ops {
     uint64_t (*worked_ns)(struct service *service);
     /* A request was answered with an error. NULL: nobody wants to know.
      *   reason  a word: "invalid", "no_route", "not_found", ...
-     *   why     the sentence of the answer; what it quotes of the request follows a ' */
+     *   why     a sentence for the log, without keys: see quotes.h */
     void (*note_bad_request)(struct service *service, enum protocol protocol, const char *reason,
                              const char *why);
     /* A take that waits up to `wait_ns` (1 or more) for its turn; or a run of

@@ -108,7 +108,7 @@ static const char *reason_label(enum close_reason reason)
     return labels[reason];
 }
 
-static void print_client(const struct connection *connection, char name[ADDRESS_TEXT_BYTES_MAX])
+void connection_print_client(const struct connection *connection, char name[ADDRESS_TEXT_BYTES_MAX])
 {
     struct socket_address from = {.length = sizeof from.storage};
     if (getpeername(connection->fd, &from.any, &from.length) == 0) {
@@ -132,7 +132,7 @@ static void log_close(struct worker *worker, const struct connection *connection
         return;
     }
     char name[ADDRESS_TEXT_BYTES_MAX];
-    print_client(connection, name);
+    connection_print_client(connection, name);
     LOG(&server->log, LOG_WARN, "cut_off", log_text("reason", reason_label(reason)),
         log_text("protocol", connection->engine->name), log_text("client", name),
         log_number("skipped", skipped));
@@ -351,7 +351,7 @@ static void log_auth_failures(struct worker *worker, const struct connection *co
         return;
     }
     char name[ADDRESS_TEXT_BYTES_MAX];
-    print_client(connection, name);
+    connection_print_client(connection, name);
     LOG(&worker->server->log, LOG_WARN, "auth_failed",
         log_text("protocol", connection->engine->name), log_text("client", name),
         log_number("count", count), log_number("skipped", skipped));
@@ -390,6 +390,7 @@ void connection_resume(struct worker *worker, struct connection *connection,
     assert(connection->waiting == NULL);
     renew_test_clock(worker);
     editions_lend(worker, edition);
+    worker->running = connection;
     enum engine_state state = connection->engine->resume(connection->session, &worker->service,
                                                          decisions, &worker->output);
     editions_lend(worker, worker->edition);

@@ -84,4 +84,8 @@ void connection_close_all(struct worker *worker);
 
 bool connection_any(const struct worker *worker);
 
+/* Whose it is, for the log: "127.0.0.1:4711", "unix"; "unknown" once the other end is gone. */
+void connection_print_client(const struct connection *connection,
+                             char name[ADDRESS_TEXT_BYTES_MAX]);
+
 #endif

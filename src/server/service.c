@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/service.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "limiter/limiter_state.h"
+#include "server/connection.h"
 #include "server/worker.h"
 #include "weir/clock.h"
 
@@ -39,26 +37,21 @@ static uint64_t worked_ns(struct service *service)
     return weir_clock_now_ns() - worker_of(service)->fed_ns;
 }
 
-/* Never what the request says: that may be a key. */
 static void note_bad_request(struct service *service, enum protocol protocol, const char *reason,
                              const char *why)
 {
-    enum { WHY_BYTES_MAX = 256 };
     struct worker *worker = worker_of(service);
     struct server *server = worker->server;
     uint64_t skipped = 0;
     if (!log_gate_pass(&server->bad_request_gate, worker->now_ns, &skipped)) {
         return;
     }
-    char shown[WHY_BYTES_MAX];
-    size_t length = strcspn(why, "'");
-    while (length > 0 && why[length - 1] == ' ') {
-        length--;
-    }
-    (void)snprintf(shown, sizeof shown, "%.*s", (int)length, why);
+    char client[ADDRESS_TEXT_BYTES_MAX];
+    connection_print_client(worker->running, client);
     LOG(&server->log, LOG_WARN, "bad_request",
         log_text("protocol", protocol == PROTOCOL_HTTP ? "http" : "resp"),
-        log_text("reason", reason), log_text("why", shown), log_number("skipped", skipped));
+        log_text("client", client), log_text("reason", reason), log_text("why", why),
+        log_number("skipped", skipped));
 }
 
 static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,

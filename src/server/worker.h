@@ -137,7 +137,7 @@ struct worker {
     struct connection_list lists[WAIT_COUNT];
     uint64_t stranger_count; // in lists[WAIT_STRANGER]; counter_add(), others read it
     struct connection *again_first, *again_last;
-    struct connection *running; // whose input is being fed
+    struct connection *running; // whose engine runs
     struct agenda agenda;       // of its connections that stand in line
     struct pool pool;           // of its connections that keep something
 

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -188,15 +189,43 @@ def test_bad_requests_are_logged_with_a_reason_and_no_key(tmp_path):
                            X_Forwarded_Uri="/login?token=geheim")
         assert asked.status == 400
         line = server.wait_for_log(" reason=no_route ")
-        assert " warn bad_request protocol=http " in line
+        assert re.search(r" warn bad_request protocol=http client=127\.0\.0\.1:\d+ ", line)
         assert "has no route for GET /login" in line and "skipped=0" in line
         with pytest.raises(RespError):
             client.command("FROBNICATE", "secret-key")
-        assert "protocol=resp" in server.wait_for_log(" reason=unknown_command ")
+        line = server.wait_for_log(" reason=unknown_command ")
+        port = client.socket.getsockname()[1]
+        assert f" bad_request protocol=resp client=127.0.0.1:{port} " in line
+        assert " why=\"unknown command '..' \" " in line
         with pytest.raises(RespError):
             client.command("WEIR.TAKE", "secret-key", "10/parsec")
-        server.wait_for_log(" protocol=resp reason=invalid ")
+        assert "at byte 3: unknown unit '..'; one of ns us" in server.wait_for_log(" reason=invalid ")
+        with pytest.raises(RespError):
+            client.command("WEIR.TAKE", "secret-key")
+        assert "wrong number of arguments for 'weir.take' command" in server.wait_for_log("wrong number")
         assert "secret-key" not in server.log and "geheim" not in server.log
+
+
+def test_foreign_hosts_and_pages_are_logged_with_the_remedy():
+    with WeirServer() as server:
+        assert server.get("/metrics", Host="evil.example").status == 421
+        line = server.wait_for_log(" reason=foreign_host ")
+        assert "start the server with --http-host NAME" in line and "client=127.0.0.1:" in line
+        page = {"Origin": "https://evil.example"}
+        assert server.request("POST", "/v1/take", '{"key": "a", "limit": "1/h"}', page).status == 403
+        line = server.wait_for_log(" reason=foreign_page ")
+        assert "only this server's own may, under its Host or a name of --http-host NAME" in line
+        assert server.get("/v1/check?key=a&limit=1/h", **page).status == 403
+        assert server.wait_for_log("set X-Forwarded-For").count(" reason=foreign_page ") == 1
+        assert "evil.example" not in server.log
+
+
+def test_a_client_of_a_unix_socket_is_logged_as_such(tmp_path):
+    path = tmp_path / "socket"
+    with WeirServer("--resp", f"unix:{path}") as server, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(b"FROBNICATE\r\n")
+        assert "protocol=resp client=unix " in server.wait_for_log(" reason=unknown_command ")
 
 
 def test_bad_requests_are_logged_at_a_bounded_rate():

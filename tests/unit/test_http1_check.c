@@ -121,7 +121,7 @@ static void test_check_says_what_is_wrong(void **state)
         {"/v1/check?key=a&limit=10/x", "the limit, byte 3: "},
         {"/v1/check?key=a&limit=10/s&cost=-1", "the cost, byte 0: "},
         {"/v1/check?key=a&limit=10/s&cost=", "the cost, byte 0: "},
-        {"/v1/check?key=a&limit=10/s&costs=1", "says \\\"costs\\\": there are key, by, limit"},
+        {"/v1/check?key=a&limit=10/s&costs=1", "says 'costs': there are key, by, limit"},
         {"/v1/check?key=a&key=a&limit=10/s", "the query says key= twice"},
         {"/v1/check?key=%&limit=10/s", "the query, byte 4: % must begin %XX"},
         {"/v1/check?limit=10/s&key=ab%4", "the query, byte 17: % must begin %XX"},

@@ -67,6 +67,7 @@ struct http1_task {
     /* Of a problem: */
     unsigned status;
     const char *reason; // for the log; NULL: the status says it
+    const char *why;    // likewise; NULL: `detail`, without what it quotes
     const char *allow;  // what to say in Allow, or NULL
     char detail[HTTP1_DETAIL_BYTES_MAX];
 };

@@ -130,6 +130,35 @@ static bool is_from_proxy(const struct http1_incoming *incoming)
 
 /* ---- The whole ---- */
 
+static bool fail_host(struct http1_task *task, struct bytes authority)
+{
+    struct bytes name = name_of(authority);
+    http1_task_fail(task, 421,
+                    "Host '%.*s' is not this server's: if it should be, start the server"
+                    " with --http-host %.*s",
+                    shown(authority), authority.at, shown(name), name.at);
+    task->reason = "foreign_host";
+    task->why =
+        "Host is not this server's: if it should be, start the server with --http-host NAME";
+    return false;
+}
+
+#define PAGE_ASKS    "a web page of another site asks"
+#define CHECK_REMEDY "a proxy that hands such a field on has to set X-Forwarded-For as well"
+#define POST_REMEDY                                                                                \
+    "without a password only this server's own may, under its Host or a name of --http-host"
+
+static bool fail_page(struct http1_task *task, enum http1_field field, struct bytes value,
+                      bool is_check)
+{
+    http1_task_fail(task, 403, PAGE_ASKS " (%s: %.*s): %s",
+                    field == HTTP1_ORIGIN ? "Origin" : "Sec-Fetch-Site", shown(value), value.at,
+                    is_check ? CHECK_REMEDY : POST_REMEDY);
+    task->reason = "foreign_page";
+    task->why = is_check ? PAGE_ASKS ": " CHECK_REMEDY : PAGE_ASKS ": " POST_REMEDY " NAME";
+    return false;
+}
+
 bool http1_browser_admit(const struct service_config *config, struct http1_task *task,
                          const struct http1_incoming *incoming, struct bytes authority,
                          bool is_check)
@@ -138,11 +167,7 @@ bool http1_browser_admit(const struct service_config *config, struct http1_task 
         return true;
     }
     if (!is_own_host(config, authority)) {
-        struct bytes name = name_of(authority);
-        return http1_task_fail(task, 421,
-                               "Host '%.*s' is not this server's: if it should be, start the server"
-                               " with --http-host %.*s",
-                               shown(authority), authority.at, shown(name), name.at);
+        return fail_host(task, authority);
     }
     if (!is_check && incoming->request->method != HTTP1_POST) {
         return true;
@@ -151,11 +176,6 @@ bool http1_browser_admit(const struct service_config *config, struct http1_task 
     if (field == HTTP1_FIELD_COUNT || (is_check && is_from_proxy(incoming))) {
         return true;
     }
-    struct bytes value = http1_slice_bytes(incoming->base, incoming->request->field[field]);
-    return http1_task_fail(
-        task, 403, "a web page of another site asks (%s: %.*s): %s",
-        field == HTTP1_ORIGIN ? "Origin" : "Sec-Fetch-Site", shown(value), value.at,
-        is_check ? "a proxy that hands such a field on has to set X-Forwarded-For as well"
-                 : "without a password only this server's own may, under its Host or a name of"
-                   " --http-host");
+    return fail_page(task, field,
+                     http1_slice_bytes(incoming->base, incoming->request->field[field]), is_check);
 }

@@ -66,8 +66,7 @@ static bool add_variable(struct http1_task *task, struct check *check, struct by
                          struct bytes value)
 {
     return variables_add(check->variables, name, value)
-           || http1_task_fail(task, 400,
-                              "the variable \"%.*s\" is there twice, or more than %d are",
+           || http1_task_fail(task, 400, "the variable '%.*s' is there twice, or more than %d are",
                               shown(name), name.at, VARIABLE_COUNT_MAX);
 }
 
@@ -92,11 +91,10 @@ static bool read_parameter(struct http1_batch *batch, struct http1_task *task, s
         return decode(batch, task, &value, query)
                && add_variable(task, check, (struct bytes){name.at + 4, name.length - 4}, value);
     }
-    return http1_task_fail(
-        task, 400,
-        "the query says \"%.*s\": there are key, by, limit, cost, wait_ms, route, "
-        "var.NAME and rest",
-        shown(name), name.at);
+    return http1_task_fail(task, 400,
+                           "the query says '%.*s': there are key, by, limit, cost, wait_ms, route, "
+                           "var.NAME and rest",
+                           shown(name), name.at);
 }
 
 static bool read_query(struct http1_batch *batch, struct http1_task *task, struct check *check,

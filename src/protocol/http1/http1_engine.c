@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "protocol/http1/http1_batch.h"
+#include "protocol/quotes.h"
 
 /* A request is refused before it could need more input than the server keeps. */
 _Static_assert(2 + HTTP1_LINE_BYTES_MAX + HTTP1_HEADER_BYTES_MAX + HTTP1_CHUNKED_BYTES_MAX
@@ -34,8 +35,11 @@ static void note_problem(struct service *service, const struct http1_task *task)
                          : task->status == 413     ? "too_large"
                          : task->status / 100 == 4 ? "invalid"
                                                    : "unsupported";
+    char emptied[HTTP1_DETAIL_BYTES_MAX];
     if (service->ops->note_bad_request != NULL && task->status != 401) {
-        service->ops->note_bad_request(service, PROTOCOL_HTTP, reason, task->detail);
+        service->ops->note_bad_request(
+            service, PROTOCOL_HTTP, reason,
+            task->why != NULL ? task->why : quotes_empty(task->detail, emptied, sizeof emptied));
     }
 }
 

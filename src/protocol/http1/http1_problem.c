@@ -141,6 +141,7 @@ bool http1_task_fail(struct http1_task *task, unsigned status, const char *forma
     task->answer = HTTP1_ANSWER_PROBLEM;
     task->status = status;
     task->reason = NULL;
+    task->why = NULL;
     return false;
 }
 

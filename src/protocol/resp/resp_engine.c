@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/quotes.h"
 #include "protocol/resp/resp_session.h"
 
 /* A command is refused before it could need more input than the server keeps. */
@@ -151,20 +152,29 @@ static bool fits_arity(const struct resp_handler *handler, size_t arg_count)
                                : arg_count >= (size_t)-handler->arity;
 }
 
-/* Where a password is missing or wrong, that is counted, and told of elsewhere. */
+static bool starts_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* Where a password is missing or wrong, that is counted, and told of elsewhere. A wrong number of arguments quotes
+ * the name of a command as our tables have it. */
 static void note_error(struct service *service, const char *text)
 {
-    bool is_known = strncmp(text, "ERR ", 4) == 0;
-    bool is_unknown_command = strncmp(text, "ERR unknown command", 19) == 0;
-    if (service->ops->note_bad_request != NULL && is_known) {
-        service->ops->note_bad_request(
-            service, PROTOCOL_RESP, is_unknown_command ? "unknown_command" : "invalid", text + 4);
+    char emptied[RESP_FAIL_BYTES_MAX];
+    if (service->ops->note_bad_request != NULL && starts_with(text, "ERR ")) {
+        bool is_unknown = starts_with(text, "ERR unknown command");
+        bool is_arity = starts_with(text, "ERR wrong number of arguments");
+        const char *why = is_arity ? text : quotes_empty(text, emptied, sizeof emptied);
+        service->ops->note_bad_request(service, PROTOCOL_RESP,
+                                       is_unknown ? "unknown_command" : "invalid",
+                                       why + strlen("ERR "));
     }
 }
 
 void resp_fail(struct resp_call *call, const char *format, ...)
 {
-    char text[512];
+    char text[RESP_FAIL_BYTES_MAX];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);

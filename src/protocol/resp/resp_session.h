@@ -22,6 +22,7 @@ enum {
 
     RESP_NAME_BYTES_MAX = 63,    // CLIENT SETNAME
     RESP_LIBRARY_BYTES_MAX = 31, // CLIENT SETINFO
+    RESP_FAIL_BYTES_MAX = 512,   // an error; a longer one is cut
     RESP_AUTH_FAILURES_MAX = 8,  // wrong passwords in a row, then the connection ends
     RESP_DATABASE_COUNT = 16,    // SELECT: as Redis has unless told otherwise; all are the same
 

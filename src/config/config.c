@@ -119,7 +119,26 @@ struct form {
     const char *fields[FIELD_COUNT_MAX];
 };
 
-/* Finds the value of each field, NULL where it is not said. Refuses others, and those said twice. */
+/* The place of a field among the values of its form. False, and an error, if there is no such field. */
+static bool find_field(struct reader *reader, const struct node *key, const struct form *form,
+                       size_t *field)
+{
+    size_t i = 0;
+    *field = 0;
+    if (key->shape != NODE_SCALAR) {
+        return refuse(reader, key, "a field's name must be a text, not %s", shape_name(key));
+    }
+    while (i < FIELD_COUNT_MAX && form->fields[i] != NULL && !is_text(key, form->fields[i])) {
+        i++;
+    }
+    *field = i;
+    return (i < FIELD_COUNT_MAX && form->fields[i] != NULL)
+           || refuse(reader, key, "unknown field '%.*s' of %s: %s", shown(key), key->text,
+                     form->what, form->there);
+}
+
+/* Finds the value of each field, NULL where it is not said. Refuses others, and those said twice, and goes on
+ * behind them. */
 static bool take_fields(struct reader *reader, const struct node *mapping, const struct form *form,
                         const struct node *values[FIELD_COUNT_MAX])
 {
@@ -129,28 +148,22 @@ static bool take_fields(struct reader *reader, const struct node *mapping, const
                || refuse(reader, mapping, "%s must be a mapping, not %s", form->what,
                          shape_name(mapping));
     }
+    bool is_good = true;
     const struct node *key = tree_first(&reader->tree, mapping);
     while (key != NULL) {
         const struct node *value = tree_next(&reader->tree, key);
-        size_t i = 0;
-        if (key->shape != NODE_SCALAR) {
-            return refuse(reader, key, "a field's name must be a text, not %s", shape_name(key));
+        size_t i;
+        if (!find_field(reader, key, form, &i)) {
+            is_good = false;
+        } else if (values[i] != NULL) {
+            is_good = refuse(reader, key, "'%s' is there twice, first in line %u", form->fields[i],
+                             (unsigned)values[i]->line);
+        } else {
+            values[i] = value;
         }
-        while (i < FIELD_COUNT_MAX && form->fields[i] != NULL && !is_text(key, form->fields[i])) {
-            i++;
-        }
-        if (i == FIELD_COUNT_MAX || form->fields[i] == NULL) {
-            return refuse(reader, key, "unknown field '%.*s' of %s: %s", shown(key), key->text,
-                          form->what, form->there);
-        }
-        if (values[i] != NULL) {
-            return refuse(reader, key, "'%s' is there twice, first in line %u", form->fields[i],
-                          (unsigned)values[i]->line);
-        }
-        values[i] = value;
         key = tree_next(&reader->tree, value);
     }
-    return true;
+    return is_good;
 }
 
 /* One of two words; *second says which. NULL: the first. */
@@ -498,8 +511,9 @@ static bool read_all(struct reader *reader)
     static const struct form FORM = {
         "a configuration", "there are limits, chains and routes", {"limits", "chains", "routes"}};
     const struct node *fields[FIELD_COUNT_MAX];
-    if (!take_fields(reader, &reader->tree.nodes[0], &FORM, fields)) {
-        return false;
+    bool is_good = take_fields(reader, &reader->tree.nodes[0], &FORM, fields);
+    if (fields[0] == NULL && !is_good) {
+        return false; // they may be what has another name
     }
     if (fields[0] == NULL || is_empty(fields[0])) {
         return refuse(reader, fields[0] != NULL ? fields[0] : &reader->tree.nodes[0],
@@ -507,7 +521,7 @@ static bool read_all(struct reader *reader)
     }
     reader->limits = fields[0];
     reader->chains = fields[1];
-    bool is_good = read_named(reader, fields[0], "limits", read_limit);
+    is_good = read_named(reader, fields[0], "limits", read_limit) && is_good;
     is_good = read_named(reader, fields[1], "chains", read_chain) && is_good;
     return read_routes(reader, fields[2]) && is_good;
 }

@@ -264,6 +264,17 @@ def test_check_config_shows_many_errors_at_once_in_their_order(tmp_path):
     assert said["line"] == 2 and said["error_count"] == 6 and said["good"] is False
 
 
+def test_check_config_goes_on_behind_a_field_that_it_does_not_know(tmp_path):
+    path = tmp_path / "weir.yaml"
+    path.write_text("limits:\n  a: 1/q\n  b: {limit: 1/s, burst: 5, shadows: true}\nchains:\n  c: [nobody]\n"
+                    "limits: {}\nroute: []\nroutes:\n  - {path: /, limit: who}\nother: 1\n")
+    said = json.loads(check_config(path, "--json").stdout)
+    assert [error["line"] for error in said["errors"]] == [2, 3, 3, 5, 6, 7, 9, 10]
+    path.write_text("limit:\n  a: 1/s\nroutes:\n  - {path: /, limit: a}\n")
+    errors = json.loads(check_config(path, "--json").stdout)["errors"]
+    assert len(errors) == 1 and "unknown field 'limit'" in errors[0]["why"]  # not that there are no limits
+
+
 def test_check_config_shows_twenty_errors_and_counts_the_others(tmp_path):
     path = tmp_path / "weir.yaml"
     path.write_text("limits:\n" + "".join(f"  a{i}: 1/q\n" for i in range(30)))

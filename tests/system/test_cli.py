@@ -662,8 +662,8 @@ def test_explain_does_not_promise_a_sliding_window():
     assert [window["at_most"] for window in explained["windows"]][:2] == ["18", "549"]
     assert explained["rate_per_s"] == "9"
     said = weir("explain", "sliding 10/s").stdout
-    assert "at most 9 for each of its windows that it meets:\n" in said
-    assert "at most 1 for each of its windows that it meets, and 1 more where T is above 1 s:\n" in weir(
+    assert "at most 18 where T is up to 1 s, and 9 more for each further 1 s begun:\n" in said
+    assert "at most 2 where T is up to 1 s, 4 up to 2 s, and 1 more for each further 1 s begun:\n" in weir(
         "explain", "sliding 2/s").stdout
     assert "  counts      10 per s in two windows of which the former fades\n" \
         "  lets pass   at most 9 per s in the long run\n" in said
@@ -676,6 +676,17 @@ def test_explain_does_not_promise_a_sliding_window():
     sized = weir("explain", "sliding 10/s", "--max-latency", "1s")
     assert (sized.returncode, sized.stdout) == (2, "")
     assert "this kind holds its count" in sized.stderr
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 100])
+def test_explain_says_of_a_sliding_limit_what_its_table_says(count):
+    said = weir("explain", f"sliding {count}/s").stdout
+    most, more = map(int, re.search(r"at most (\d+) where T is up to 1 s.* and (\d+) more for each further 1 s", said).groups())
+    beyond = 1 if ", 4 up to 2 s, " in said else 0
+    table = {seconds: int(re.search(rf"any {text} +at most (\d+)\n", said)[1])
+             for seconds, text in [(1, "1 s"), (60, "1 min"), (3600, "1 h")]}
+    assert table == {1: most, 60: most + beyond + 59 * more, 3600: most + beyond + 3599 * more}
+    assert most >= count  # so many pass at one instant
 
 
 def test_explain_promises_of_a_window_just_its_count():

@@ -31,22 +31,26 @@ static void say_bound(const struct explanation *e, const struct weir_amount *amo
     }
 }
 
-/* Mostly N - 1 for each window: promise.h says why. */
+/* Of N above 2: 2N - 2 in up to one period, and N - 1 for each further one. So many are reached where T is whole
+ * periods; promise.h says why. */
 static void say_bound_of_sliding(const struct explanation *e)
 {
-    char text[DURATION_TEXT_MAX];
-    if (e->config.count_micro == WEIR_UNIT) {
-        (void)printf("at most 1, and 1 more for each whole %s:\n",
-                     window_text(2 * e->config.period_ns, text));
-    } else {
-        (void)printf("at most %s for each of its windows that it meets",
-                     print_micro(e->config.count_micro - WEIR_UNIT, text));
-        if (e->config.count_micro == 2 * WEIR_UNIT) {
-            (void)printf(", and 1 more where T is above %s",
-                         window_text(e->config.period_ns, text));
-        }
-        (void)printf(":\n");
+    char count[MICRO_TEXT_MAX];
+    char more[MICRO_TEXT_MAX];
+    char period[DURATION_TEXT_MAX];
+    char twice[DURATION_TEXT_MAX];
+    uint64_t more_micro = e->config.count_micro - WEIR_UNIT;
+    (void)window_text(e->config.period_ns, period);
+    (void)window_text(2 * e->config.period_ns, twice);
+    if (more_micro == 0) {
+        (void)printf("at most 1, and 1 more for each whole %s:\n", twice);
+        return;
     }
+    (void)printf("at most %s where T is up to %s, ", print_micro(2 * more_micro, count), period);
+    if (more_micro == WEIR_UNIT) {
+        (void)printf("4 up to %s, ", twice);
+    }
+    (void)printf("and %s more for each further %s begun:\n", print_micro(more_micro, more), period);
 }
 
 /* The formula of the bound, where it goes by whole periods. */

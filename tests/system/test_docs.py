@@ -2,8 +2,10 @@
 their links lead somewhere, and the examples in other languages work."""
 
 import contextlib
+import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import threading
@@ -155,6 +157,39 @@ def ask_sender(code):
     sent = []
     code["send_evenly"]([1], sent.append)
     return sent == [1]
+
+
+NODE_MODULES = ROOT / "build/node/node_modules"
+
+
+def ask_in_node(port, count):
+    """Runs the page's program for ioredis, and returns what it answers to so many questions, one after another."""
+    [code] = re.findall(r"^```js\n(const Redis.*?)^```", (ROOT / "docs/resp.md").read_text(), re.M | re.S)
+    program = code.replace("new Redis(6390,", f"new Redis({port},") + f"""
+    (async () => {{
+      const answers = [];
+      for (let i = 0; i < {count}; i++) answers.push(await mayPass("login:alice", "10/s"));
+      console.log(JSON.stringify(answers));
+      await mayPass("login:alice", "10/q").catch((error) => console.log(error.message));
+      weir.disconnect();
+    }})();
+    """
+    ran = subprocess.run(["node", "-e", program], env={**os.environ, "NODE_PATH": str(NODE_MODULES)},
+                         capture_output=True, text=True, timeout=30, check=True)
+    answers, *errors = ran.stdout.splitlines()
+    return json.loads(answers), errors
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not shutil.which("node") or not (NODE_MODULES / "ioredis").is_dir(), reason="no ioredis")
+def test_node_that_asks_for_a_login_with_and_without_weir():
+    with WeirServer("--test-clock") as server:
+        answers, [error] = ask_in_node(server.resp_port, 11)
+        assert answers == [True] * 10 + [False] and "unknown unit 'q'" in error
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # its kernel takes connections, and nobody answers
+        assert ask_in_node(silent.getsockname()[1], 2) == ([True, True], [])
+        port = silent.getsockname()[1]
+    assert ask_in_node(port, 2) == ([True, True], [])
 
 
 ASK_WITHOUT_WEIR = [

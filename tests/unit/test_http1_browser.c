@@ -41,9 +41,10 @@ static void test_host_is_an_address_or_localhost(void **state)
 {
     (void)state;
     static const char *const own[] = {
-        "Host: 127.0.0.1:8390\r\n", "Host: 10.1.2.3\r\n",    "Host: [::1]:8390\r\n",
-        "Host: [::1]\r\n",          "Host: localhost\r\n",   "Host: LocalHost:8390\r\n",
-        "Host: localhost:\r\n",     "Host: [fe80::1]:1\r\n", "Host:\r\n",
+        "Host: 127.0.0.1:8390\r\n",  "Host: 10.1.2.3\r\n",      "Host: [::1]:8390\r\n",
+        "Host: [::1]\r\n",           "Host: localhost\r\n",     "Host: LocalHost:8390\r\n",
+        "Host: localhost:\r\n",      "Host: [fe80::1]:1\r\n",   "Host:\r\n",
+        "Host: localhost.:8390\r\n", "Host: app.localhost\r\n", "Host: a.B.LocalHost.:1\r\n",
     };
     static const char *const foreign[] = {
         "Host: evil.example\r\n",
@@ -53,6 +54,12 @@ static void test_host_is_an_address_or_localhost(void **state)
         "Host: 127.0.0.1.evil.net\r\n",
         "Host: localhos\r\n",
         "Host: xlocalhost\r\n",
+        "Host: evil-localhost\r\n",
+        "Host: .localhost\r\n",
+        "Host: localhost..\r\n",
+        "Host: .\r\n",
+        "Host: app.localhost.evil.example\r\n",
+        "Host: app.localhost.example.\r\n",
         "Host: 127.1\r\n",
         "Host: [evil.example]\r\n",
         "Host: :8390\r\n",

@@ -59,12 +59,27 @@ static struct bytes name_of(struct bytes authority)
                           colon != NULL ? (size_t)(colon - authority.at) : authority.length};
 }
 
+/* "localhost", "app.localhost", and the same with the dot of a complete name. Nobody can register a name below
+ * .localhost, and Chromium and Firefox take them all for loopback without a look at the DNS: RFC 6761, section 6.3;
+ * W3C, Secure Contexts, section 3.1. So no page of an attacker has such a name that could be rebound. A browser that
+ * does ask the DNS can be deceived only by the resolver of its own network. */
+static bool is_localhost(struct bytes name)
+{
+    static const char DOMAIN[] = ".localhost";
+    size_t domain_len = sizeof DOMAIN - 1;
+    name.length -= name.length > 0 && name.at[name.length - 1] == '.';
+    if (name.length <= domain_len) {
+        return http1_is_word(name, DOMAIN + 1);
+    }
+    return http1_is_word((struct bytes){name.at + name.length - domain_len, domain_len}, DOMAIN);
+}
+
 /* An address needs no look at the DNS, so it cannot be rebound. Without a Host no browser asks. */
 static bool is_own_host(const struct service_config *config, struct bytes authority)
 {
     uint8_t address[16];
     struct bytes name = name_of(authority);
-    return authority.length == 0 || http1_is_word(name, "localhost") || is_chosen_name(config, name)
+    return authority.length == 0 || is_localhost(name) || is_chosen_name(config, name)
            || http1_read_address(authority, address);
 }
 

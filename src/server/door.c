@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/arrivals.h"
 #include "server/connection.h"
 
 void door_reject(struct worker *worker, const struct engine_ops *engine, int fd,
@@ -107,7 +108,7 @@ static enum place find_place(struct worker *worker, const struct arrival *arriva
     if (count >= crowd_count(server) && !worker->is_draining) {
         bool is_silent;
         struct connection *stranger = find_stranger(worker, &is_silent);
-        if ((stranger == NULL || !is_silent) && worker_pass_on(worker, arrival)) {
+        if ((stranger == NULL || !is_silent) && arrivals_pass_on(worker, arrival)) {
             return PLACE_ELSEWHERE;
         }
         if (stranger != NULL) {

@@ -158,10 +158,6 @@ bool worker_open(struct worker *worker, struct server *server, size_t index);
 /* Starts its thread. False with errno. */
 bool worker_start(struct worker *worker);
 
-/* Gives an arrival to another worker that has strangers, and has not been tried. False if there is none, or none of
- * them has room for it now. */
-bool worker_pass_on(struct worker *worker, const struct arrival *arrival);
-
 /* Makes it look at what the main thread wants. Async-signal-safe, thread-safe. */
 void worker_wake(struct worker *worker);
 
@@ -178,7 +174,8 @@ static inline void worker_follow(struct worker *worker)
     }
 }
 
-/* Reads the clocks for this turn, or anew within a long one. For worker.c and service.c. */
+/* Reads the clocks for a turn; and anew within a long one, where it notes how old the last reading has become. */
+void worker_read_clock(struct worker *worker);
 void worker_renew_clock(struct worker *worker);
 
 #endif

@@ -1,5 +1,6 @@
 """The rules of the house that a program can check: the arrows between folders, and format."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -48,6 +49,52 @@ def test_includes_point_downwards_only():
         if target not in MAY_INCLUDE[inside] | {inside, "core"}:
             wrong.append(f"{path.relative_to(ROOT)}:{number}: {inside} must not include {header}")
     assert not wrong, "\n".join(wrong)
+
+
+# Files that call each other in a ring can only be read together. Of these there are larger rings, each within a folder.
+RING_MAX = 3
+MAY_RING = {"store/table", "limiter/lines limiter/shared_lines"}
+
+
+def calls_between_files():
+    """{file: the files that it calls or whose data it names}, read from the objects of the build."""
+    build = ROOT / "build" / os.environ.get("WEIR_PRESET", "dev") / "src"
+    defined_in, needs = {}, {}
+    for path in sorted(build.rglob("*.c.o")):
+        name = re.sub(r"CMakeFiles/[^/]*\.dir/", "", str(path.relative_to(build)))[: -len(".o")]
+        if not (ROOT / "src" / name).exists():
+            continue  # left over from a file that has gone
+        listed = subprocess.run(["nm", "-g", str(path)], capture_output=True, text=True, check=True)
+        for *_, kind, symbol in (line.split() for line in listed.stdout.splitlines() if line):
+            if kind == "U":
+                needs.setdefault(name, set()).add(symbol)
+            else:
+                defined_in[symbol] = name
+    return {
+        name: {defined_in[symbol] for symbol in symbols if symbol in defined_in} - {name}
+        for name, symbols in needs.items()
+    }
+
+
+def reachable(graph, start):
+    seen, todo = set(), [start]
+    while todo:
+        for name in graph.get(todo.pop(), ()):
+            if name not in seen:
+                seen.add(name)
+                todo.append(name)
+    return seen
+
+
+def test_few_files_call_each_other_in_a_ring():
+    graph = calls_between_files()
+    assert len(graph) > 100, "the objects of the build were not found"
+    reach = {name: reachable(graph, name) for name in graph}
+    rings = {frozenset(other for other in reach[name] if name in reach.get(other, ())) for name in graph}
+    large = [sorted(ring) for ring in rings if len(ring) > RING_MAX]
+    wrong = [ring for ring in large
+             if " ".join(sorted({str(Path(name).parent) for name in ring})) not in MAY_RING]
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_public_headers_include_public_headers_only():

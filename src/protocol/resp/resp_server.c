@@ -132,7 +132,7 @@ static void write_command(struct resp_call *call, const struct resp_handler *han
 static size_t count_commands(const struct resp_call *call)
 {
     size_t count = 0;
-    const struct resp_handler *const *table = resp_tables(call->service);
+    const struct resp_handler *const *table = call->tables;
     for (; *table != NULL; table++) {
         for (const struct resp_handler *handler = *table; handler->name != NULL; handler++) {
             count++;
@@ -144,7 +144,7 @@ static size_t count_commands(const struct resp_call *call)
 static void write_commands(struct resp_call *call, bool names_only)
 {
     resp_write_array(call->output, count_commands(call));
-    const struct resp_handler *const *table = resp_tables(call->service);
+    const struct resp_handler *const *table = call->tables;
     for (; *table != NULL; table++) {
         for (const struct resp_handler *handler = *table; handler->name != NULL; handler++) {
             if (names_only) {
@@ -180,7 +180,7 @@ static void command_info(struct resp_call *call)
     }
     resp_write_array(call->output, arg_count - 2);
     for (size_t i = 2; i < arg_count; i++) {
-        const struct resp_handler *handler = resp_find_handler(call->service, resp_arg(call, i));
+        const struct resp_handler *handler = resp_find_handler(call, resp_arg(call, i));
         if (handler != NULL) {
             write_command(call, handler);
         } else {
@@ -191,7 +191,7 @@ static void command_info(struct resp_call *call)
 
 static void command_getkeys(struct resp_call *call)
 {
-    const struct resp_handler *handler = resp_find_handler(call->service, resp_arg(call, 2));
+    const struct resp_handler *handler = resp_find_handler(call, resp_arg(call, 2));
     if (handler == NULL) {
         resp_fail(call, "ERR Invalid command specified");
         return;

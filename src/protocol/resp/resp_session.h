@@ -136,6 +136,7 @@ struct resp_call {
     struct service *service;
     struct resp_batch *batch;
     const struct resp_command *command;
+    const struct resp_handler *const *tables; // all that this server has; the last is NULL
     struct buffer *output;
     struct bytes raw; // what the command was parsed from
     bool only_checks; // a handler with subcommands looks for one, and does not call it
@@ -197,11 +198,14 @@ extern const struct resp_handler RESP_TRANSACTION_HANDLERS[];
 extern const struct resp_handler RESP_NAME_HANDLERS[];
 extern const struct resp_handler RESP_CLOCK_HANDLERS[]; // with --test-clock only
 
-/* All tables that this server has, decisions included; the last is NULL. */
-const struct resp_handler *const *resp_tables(const struct service *service);
+/* The handler by its name, in any case, of one table; NULL if there is none. */
+const struct resp_handler *resp_find_in(const struct resp_handler *table, struct bytes name);
 
-/* The handler of a command by its name, in any case; NULL if there is none. */
-const struct resp_handler *resp_find_handler(const struct service *service, struct bytes name);
+/* Whether it may have so many arguments. */
+bool resp_fits_arity(const struct resp_handler *handler, size_t arg_count);
+
+/* The handler of a command, wherever it is; NULL if there is none. */
+const struct resp_handler *resp_find_handler(const struct resp_call *call, struct bytes name);
 
 /* Checks the command, then calls its handler or keeps it for EXEC. */
 void resp_call_command(struct resp_call *call);

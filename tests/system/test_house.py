@@ -25,6 +25,22 @@ MAY_INCLUDE = {
     "cli": {"server", "config", "protocol", "limiter", "store", "sync", "platform"},
 }
 
+# Who besides itself, and besides the files beside it, may include a folder within a folder.
+INCLUDED_BY = {
+    "cli/bench": set(),
+    "cli/explain": set(),
+    "cli/pipe": set(),
+    "cli/simulate": set(),
+    "limiter/lines": {"limiter/shared_lines", "server"},
+    "limiter/names": {"config", "protocol", "protocol/http1", "protocol/json", "protocol/resp",
+                      "server", "cli", "cli/explain", "cli/pipe", "cli/simulate"},
+    "limiter/shared_lines": {"limiter/lines", "cli"},
+    "protocol/http1": set(),
+    "protocol/json": {"protocol/http1"},
+    "protocol/resp": {"server"},
+    "store/table": {"limiter", "limiter/shared_lines", "cli"},
+}
+
 
 def find_includes(folder):
     """Yields (file, line number, header) for every #include "..." below a folder."""
@@ -47,6 +63,18 @@ def test_includes_point_downwards_only():
         if "/" not in header or target not in MAY_INCLUDE:
             continue  # the same folder, or the public headers
         if target not in MAY_INCLUDE[inside] | {inside, "core"}:
+            wrong.append(f"{path.relative_to(ROOT)}:{number}: {inside} must not include {header}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_within_folders_are_included_by_those_who_may():
+    listed = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").glob("*/*/") if path.is_dir()}
+    assert listed == set(INCLUDED_BY)
+    wrong = []
+    for path, number, header in find_includes(ROOT / "src"):
+        inside = str(path.relative_to(ROOT / "src").parent)
+        target = str(Path(header).parent)
+        if target in INCLUDED_BY and inside not in INCLUDED_BY[target] | {target, str(Path(target).parent)}:
             wrong.append(f"{path.relative_to(ROOT)}:{number}: {inside} must not include {header}")
     assert not wrong, "\n".join(wrong)
 

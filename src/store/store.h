@@ -81,7 +81,7 @@ struct store_ops {
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
     /* Takes a fraction of a millisecond, however large the store is. Locks nothing. */
     void (*census)(const struct store *store, struct store_census *census, uint64_t now_ns);
-    /* The first call notes which file it is, so make it as soon as the store is open. One thread at a time. */
+    /* One thread at a time. */
     enum store_name (*look_at_name)(struct store *store);
 
     /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal

@@ -12,6 +12,7 @@
  * buckets must be as they were, for who has the file open and for who opens it, nobody may wait, and the
  * next resize must succeed. How many steps it takes is not always the same, and many more on a busy machine:
  * the kernel's clock is read anew if it was set meanwhile. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -456,7 +457,7 @@ static struct scene look_at_scene(const struct table *table)
         scene.sum = (scene.sum ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
     }
     scene.inode = stat(path, &status) == 0 ? status.st_ino : 0;
-    file_successor_path(successor, path);
+    file_successor_path(successor, path, table->members.inode);
     scene.successor_bytes = stat(successor, &status) == 0 ? (uint64_t)status.st_size + 1 : 0;
     return scene;
 }
@@ -584,12 +585,15 @@ static void kill_at_steps(bool is_soak)
            step_count, change_count, kill_count);
 }
 
+/* With what the killed have left there. */
 static void remove_folder(void)
 {
-    char successor[FILE_NAME_MAX];
-    file_successor_path(successor, path);
-    (void)unlink(successor);
-    (void)unlink(path);
+    DIR *opened = opendir(folder);
+    struct dirent *entry;
+    while (opened != NULL && (entry = readdir(opened)) != NULL) {
+        (void)unlinkat(dirfd(opened), entry->d_name, 0);
+    }
+    (void)closedir(opened);
     (void)rmdir(folder);
 }
 

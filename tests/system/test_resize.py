@@ -262,7 +262,7 @@ def test_a_file_cut_short_ends_who_waits_with_3(tmp_path):
 def test_what_a_killed_one_left_is_removed(tmp_path):
     url = f"file:{tmp_path}/store"
     weir("take", "k", "10/d", "--store", url)
-    (tmp_path / "store.weir-resize").write_text("half a file")
+    (tmp_path / f"store.weir-resize-{(tmp_path / 'store').stat().st_ino}").write_text("half a file")
     resize(url, "1M")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
@@ -274,7 +274,7 @@ def test_interrupted_it_takes_all_back(tmp_path, number):
     command = subprocess.Popen(
         [weir_binary(), "store", "resize", "4G", "--store", url], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: (tmp_path / "store.weir-resize").exists() or command.poll() is not None)
+    wait_until(lambda: list(tmp_path.glob("store.weir-resize-*")) or command.poll() is not None)
     command.send_signal(number)
     said = command.communicate(timeout=3 * DEADLINE_S)[1]
     if command.returncode == 0:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * From the room of one file to that of another: its buckets have moved, and those who stand in line for them
- * follow. Nobody overtakes, for whoever moves the buckets (store/table/resize.c) copies all places too, while
+ * follow. Nobody overtakes, for whoever moves the buckets (store/table/transfer.c) copies all places too, while
  * it holds the lock of the old room: so whoever comes to the new one, early or late, finds the lines as they
  * were.
  *

@@ -24,8 +24,9 @@ enum { FILE_FORMAT = 6, FILE_BYTE_ORDER = 0x01020304, FILE_HEADER_BYTES = 4096 }
 
 #define FILE_MAGIC "weirfile" // 8 bytes, without its NUL
 
-/* Behind the name of a file until it gets the name of the one whose buckets it has taken. */
-#define FILE_SUCCESSOR ".weir-resize"
+/* Behind the name of a file until it gets the name of the one whose buckets it has taken; and then the inode of
+ * that one. */
+#define FILE_SUCCESSOR ".weir-resize-"
 
 /* What lies behind the stripes, in this order. */
 enum file_region_name {
@@ -58,7 +59,7 @@ struct file_stamp {
     uint64_t sum;
 };
 
-/* Whether the buckets are to be found here. The step to FILE_MOVED is the one that counts (resize.c). */
+/* Whether the buckets are to be found here. The step to FILE_MOVED is the one that counts (transfer.c). */
 enum file_phase { FILE_STAYS, FILE_MOVING, FILE_MOVED };
 
 /*   home    the kernel's boot id, with the file's inode in it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A file on its way to a table, for the files of this folder: file.c opens, resize.c makes another one
+ * A file on its way to a table, for the files of this folder: file.c opens, transfer.c makes another one
  * and moves the buckets there. */
 #ifndef WEIR_STORE_TABLE_FILE_OPENING_H
 #define WEIR_STORE_TABLE_FILE_OPENING_H
@@ -8,21 +8,13 @@
 #include "store/table/file.h"
 #include "store/table/file_header.h"
 
-/* Which file it is, as named.c has seen it under its name.
- *   table  whose file; NULL: nobody has looked yet */
-struct file_identity {
-    const struct table *table;
-    uint64_t device, inode;
-};
-
 /* Where the file of a table is, to open it again. */
 struct file_origin {
     struct file_config config;
     char path[STORE_PATH_MAX];
-    struct file_identity identity;
 };
 
-enum { FILE_NAME_MAX = STORE_PATH_MAX + 16 }; // of one that does not have its own yet, with its NUL
+enum { FILE_NAME_MAX = STORE_PATH_MAX + 40 }; // of one that does not have its own yet, with its NUL
 
 /* What is open so far.
  *   name        under which it is opened: the configured one, but where a successor could not get that
@@ -66,12 +58,18 @@ void opening_drop(struct opening *opening);
 enum weir_status opening_lead_on(struct opening *opening);
 
 /* Lets the buckets of a file stay where they are whose mover has died or given up; the half of a successor is
- * removed. Under `moving`. */
-void file_stay(struct file_header *header, const char *path);
+ * removed. Under `moving`. `path`: the name of the file, which it may have lost. */
+void file_stay(const struct table *table, const char *path);
 
-/* Where the file really is to which a path leads, and where its successor is made: beside it. False, with
- * errno, if there is none. */
+/* Where the file really is to which a path leads. False, with errno, if there is none. */
 bool file_real_path(char real[STORE_PATH_MAX], const char *path);
-void file_successor_path(char successor[FILE_NAME_MAX], const char *real);
+
+/* The same for a file that may be missing: then where one would be made under this absolute path, beyond all symbolic
+ * links. False, with errno, if it has no folder. */
+bool file_place(char real[STORE_PATH_MAX], const char *path);
+
+/* Where the successor of a file is made: beside it. The inode keeps it apart from the successor of another file, which
+ * may have had this name before, or have it now. */
+void file_successor_path(char successor[FILE_NAME_MAX], const char *real, uint64_t inode);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Going on where the buckets of a file are now, for everybody who had it open when it got another size;
- * resize.c opens with the steps of that.
+ * transfer.c opens with the steps of that.
  *
  * Whoever comes upon a bucket that has moved waits for `moving` and looks at the phase (table_follow):
  *
@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,28 +37,6 @@ enum { PATH_SHOWN = 200 }; // of a path, in a message
 
 /* ---- by their names ---- */
 
-bool file_real_path(char real[STORE_PATH_MAX], const char *path)
-{
-    char *found = realpath(path, NULL);
-    if (found == NULL) {
-        return false;
-    }
-    size_t length = strlen(found);
-    bool fits = length < STORE_PATH_MAX;
-    if (fits) {
-        memcpy(real, found, length + 1);
-    } else {
-        errno = ENAMETOOLONG;
-    }
-    free(found);
-    return fits;
-}
-
-void file_successor_path(char successor[FILE_NAME_MAX], const char *real)
-{
-    (void)snprintf(successor, FILE_NAME_MAX, "%s%s", real, FILE_SUCCESSOR);
-}
-
 enum weir_status opening_lead_on(struct opening *opening)
 {
     const char *path = opening->config->path;
@@ -72,7 +49,7 @@ enum weir_status opening_lead_on(struct opening *opening)
                        &opening->table->members); // nothing is half done when this ends
     bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
     if (!is_renamed && file_real_path(real, path)) {
-        file_successor_path(successor, real);
+        file_successor_path(successor, real, opening->inode);
     }
     if (is_renamed || (successor[0] != '\0' && rename(successor, real) == 0)) {
         (void)snprintf(opening->name, sizeof opening->name, "%s", path);
@@ -90,13 +67,14 @@ enum weir_status opening_lead_on(struct opening *opening)
 
 /* ---- by their marks ---- */
 
-void file_stay(struct file_header *header, const char *path)
+void file_stay(const struct table *table, const char *path)
 {
+    struct file_header *header = table->mapping.at;
     char real[STORE_PATH_MAX];
     char successor[FILE_NAME_MAX];
     if (file_phase(header) == FILE_MOVING) {
-        if (file_real_path(real, path)) {
-            file_successor_path(successor, real);
+        if (file_place(real, path)) {
+            file_successor_path(successor, real, table->members.inode);
             (void)unlink(successor);
         }
         store_release(&header->phase, FILE_STAYS);
@@ -144,7 +122,7 @@ static struct table *settle_where(struct table *table, uint64_t hash)
     (void)lock_acquire(&header->moving, &table->members); // what its holder left, the phase says
     bool has_moved = file_phase(header) == FILE_MOVED;
     if (!has_moved) {
-        file_stay(header, table->root->origin->path);
+        file_stay(table, table->root->origin->path);
         moving_take_back(table, table_stripe_of(table, hash));
     }
     lock_release(&header->moving);

@@ -51,7 +51,7 @@ static void begin_epoch(struct table *table, struct file_header *header)
 }
 
 /* After a virtual machine was set back to an earlier state, and its disk was not. flock() keeps those away that move
- * the buckets, and their time, to another file (resize.c). */
+ * the buckets, and their time, to another file (transfer.c). */
 static void let_time_go_on(struct table *table)
 {
     int fd = table->members.gate_fd;

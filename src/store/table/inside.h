@@ -6,7 +6,7 @@
  *   single.c    one bucket, whatever is asked
  *   slots.c     where a bucket lives: finding it, making it, giving its slot to another key
  *   block.c     keys that are locked out
- *   moving.c    all of them, to another table; resize.c: to another file; following.c: going on there;
+ *   moving.c    all of them, to another table; transfer.c: to another file; following.c: going on there;
  *               named.c: whether that file still has its name
  *   together.c  several at once, all or nothing; together_usual.c: the shortest way through it
  *   utc.c       the wall clock, for limits that go by the calendar

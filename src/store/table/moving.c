@@ -9,7 +9,7 @@
  *  The mover locks a stripe, says STRIPE_MOVED, and marks each bucket's state by compare-and-swap. The
  *  state that the swap replaced is the last one that this bucket has here: it is copied, without the
  *  mark. Then comes the next stripe. When all have been carried, one store makes the other table the
- *  one that counts (resize.c); until then the mover may give up, or die, and everything stays as it was:
+ *  one that counts (transfer.c); until then the mover may give up, or die, and everything stays as it was:
  *  nobody else ever wrote to a marked state.
  *
  *  Whoever finds a marked state, or nothing at all in a stripe that says STRIPE_MOVED, asks

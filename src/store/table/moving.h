@@ -20,7 +20,7 @@ struct moving {
 };
 
 /* Carries the buckets of one stripe. From now on whoever asks for a key of this stripe waits in
- * table_follow(). False: a bucket found no room. Only one at a time moves a table: see resize.c. */
+ * table_follow(). False: a bucket found no room. Only one at a time moves a table: see transfer.c. */
 bool moving_carry(struct moving *moving, struct stripe *stripe);
 
 /* The last step before others may use `into`. */

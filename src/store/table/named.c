@@ -9,32 +9,21 @@
 
 #include "store/table/file_opening.h"
 
-static void note(struct file_identity *identity, const struct table *table,
-                 const struct stat *status)
-{
-    *identity = (struct file_identity){table, status->st_dev, status->st_ino};
-}
-
 enum store_name table_look_at_name(struct store *store)
 {
     struct table *root = (struct table *)store;
-    struct file_origin *origin = root->origin;
-    if (origin == NULL) {
+    if (root->origin == NULL) {
         return STORE_NAMED;
     }
     struct stat status;
     const struct table *table = table_current(store);
-    bool is_there = stat(origin->path, &status) == 0;
+    bool is_there = stat(root->origin->path, &status) == 0;
     if (file_phase(table->mapping.at) != FILE_STAYS) {
         return STORE_NAMED; // it moves, or has moved, and we are not there yet
-    }
-    if (is_there && origin->identity.table != table) {
-        note(&origin->identity, table, &status);
     }
     if (!is_there) {
         return STORE_DELETED;
     }
-    return origin->identity.device == status.st_dev && origin->identity.inode == status.st_ino
-               ? STORE_NAMED
-               : STORE_REPLACED;
+    bool is_ours = status.st_dev == table->members.device && status.st_ino == table->members.inode;
+    return is_ours ? STORE_NAMED : STORE_REPLACED;
 }

@@ -70,7 +70,7 @@ struct file_origin;
 /*   root     the table that was opened, whose store everybody holds; itself, but in one that it led to
  *   current  of the root: the table in which to begin to look
  *   waits_in  of the root: the table behind which those stand who wait; the keeper of the lines moves it
- *   next     NULL, or the table in which the buckets of this one go on (resize.c)
+ *   next     NULL, or the table in which the buckets of this one go on (transfer.c)
  *   is_lost  of the root: the buckets have moved to where this process cannot follow
  *   guard    of the root: GUARD_CHILD in a child that has come out of fork(). Private memory is its parent's, and
  *            must not be used there; memory that processes share may be, once the child has joined
@@ -171,7 +171,7 @@ struct weir_decision table_decide_hash(struct table *table, const struct weir_re
 bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket);
 
 /* What to do about buckets that are on their way to another table. Waits until they have arrived, and
- * returns the table in which to look again; or NULL, if it cannot be opened (resize.c). Thread-safe. */
+ * returns the table in which to look again; or NULL, if it cannot be opened (following.c). Thread-safe. */
 struct table *table_follow(struct table *table, uint64_t hash);
 
 /* As store_ops. */

@@ -102,7 +102,7 @@ WEIR_MUST_USE enum weir_status weir_limiter_open(struct weir_limiter **limiter,
 
 /* WEIR_OK, or why every decision of this limiter fails in this process.
  *   WEIR_E_FORKED  the buckets are private to the process that opened them, and this is its child
- *   WEIR_E_FILE    they have moved to a file of another size, which cannot be opened from here
+ *   WEIR_E_FILE    they have moved to another file, which cannot be opened from here
  * `error` may be NULL. Thread-safe. */
 enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error);
 

@@ -149,7 +149,7 @@ enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct 
     }
     if (status == WEIR_E_FILE) {
         return fail(error, status, 0,
-                    "the buckets have moved to a file of another size, which cannot be opened from "
+                    "the buckets have moved to another file, which cannot be opened from "
                     "here: is its folder mounted, and may it be read?");
     }
     return status;

@@ -60,8 +60,8 @@ static bool is_the_file(const struct membership *members, int fd)
            && status.st_ino == members->inode;
 }
 
-/* Opens the same file once more: a description of its own. By its name only where there is no /proc. */
-static int open_again(const struct membership *members)
+/* By its name only where there is no /proc. */
+int membership_open_file(const struct membership *members)
 {
     char path[32];
     int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
@@ -153,7 +153,7 @@ static bool fail_at_gate(struct membership *members)
 
 static bool hold_gate(struct membership *members, bool *is_alone)
 {
-    members->gate_fd = open_again(members);
+    members->gate_fd = membership_open_file(members);
     if (members->gate_fd < 0
         || !set_lock(members->gate_fd, F_OFD_SETLKW, F_WRLCK, MEMBERSHIP_GATE, 1)) {
         return fail_at_gate(members);
@@ -169,7 +169,7 @@ static bool has_descriptor(struct membership *members)
     if (is_the_file(members, members->fd)) {
         return true;
     }
-    int fd = open_again(members);
+    int fd = membership_open_file(members);
     int kept = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
     if (fd >= 0) {
         (void)close(fd);
@@ -257,7 +257,7 @@ void membership_close(struct membership *members)
 /* By a descriptor of our own, where the program has closed the one that we had. */
 static bool is_alive_by_name(const struct membership *members, uint64_t id)
 {
-    int fd = open_again(members);
+    int fd = membership_open_file(members);
     bool is_alive = fd < 0 || ask(fd, id) != OPEN;
     if (fd >= 0) {
         (void)close(fd);

@@ -27,7 +27,7 @@
  * Not covered: a process that is started by a bare clone(2), without fork(), in the few microseconds in which
  * another thread joins inherits the descriptors of that, and keeps its member alive.
  *
- * Threads: single owner, but for membership_is_alive(), which is thread-safe. */
+ * Threads: single owner, but for membership_is_alive() and membership_open_file(), which are thread-safe. */
 #ifndef WEIR_PLATFORM_MEMBERSHIP_H
 #define WEIR_PLATFORM_MEMBERSHIP_H
 
@@ -66,12 +66,16 @@ struct membership {
  * more descriptors. membership_close() releases it. */
 bool membership_open(struct membership *members, int fd, const char *path);
 
+/* Opens the same file once more, whatever name it has or has lost: a description of its own, which is the caller's.
+ * -1, with errno. */
+int membership_open_file(const struct membership *members);
+
 /* In the child of a fork: what the parent held is the parent's. */
 void membership_forget(struct membership *members);
 
 /* Keeps fork() waiting, and every other thread of this process that joins or leaves: a child must not inherit a
  * descriptor that holds a byte. The thread cannot be cancelled meanwhile. To be held around all functions below but
- * membership_is_alive(). */
+ * membership_is_alive() and membership_open_file(). */
 void membership_fork_lock(void);
 void membership_fork_unlock(void);
 

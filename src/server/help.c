@@ -61,6 +61,7 @@ const char *const OPTIONS_HELP_TEXT[] = {
 "\n"
 "Signals: SIGTERM and SIGINT answer what has been read, then end; a second one ends at once.\n"
 "SIGHUP reads the configuration anew, or says what is wrong with it and keeps the old one.\n"
+"If the file of the store was deleted or replaced, SIGHUP also goes on under its name.\n"
 "Ends with 0 after that, 2 for a bad option, 3 if it cannot start or after a second signal.\n"
 "\n"
 "Examples:\n"

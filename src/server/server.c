@@ -97,7 +97,7 @@ static void run_until_drained(struct server *server, int signal_fd)
         int signal_number = wait_for_something(server, signal_fd, &ended_count);
         if (signal_number == SIGHUP) {
             editions_reload(server);
-            watch_say_again(server);
+            watch_follow(server);
         } else if (signal_number != 0 && is_draining) {
             LOG(&server->log, LOG_WARN, "killed", log_text("signal", strsignal(signal_number)));
             _exit(EXIT_FAILED);

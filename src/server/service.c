@@ -27,9 +27,9 @@ static const char *sickness(struct service *service)
     if (server_is_draining(server)) {
         return "draining\n";
     }
-    return watch_is_gone(server)
-               ? "store gone: its file was deleted or replaced; restart this server\n"
-               : NULL;
+    return watch_is_gone(server) ? "store gone: its file was deleted or replaced; put it back, or "
+                                   "send SIGHUP to this server\n"
+                                 : NULL;
 }
 
 static uint64_t worked_ns(struct service *service)

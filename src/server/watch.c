@@ -3,6 +3,7 @@
 
 #include "core/time_units.h"
 #include "limiter/limiter_state.h"
+#include "limiter/shared_lines/shared_move.h"
 #include "server/state.h"
 #include "weir/clock.h"
 
@@ -93,11 +94,17 @@ static void tell_name(struct server *server)
     bool is_gone = name != STORE_NAMED;
     if (is_gone && !watch_is_gone(server)) {
         LOG(&server->log, LOG_ERROR, "store_gone", log_text("url", server->options.store),
-            log_text("why", name == STORE_DELETED
-                                ? "the file was deleted; its buckets are lost when this server ends"
-                                : "another file has its name; whoever opens that does not share "
-                                  "our buckets"),
-            log_text("remedy", "restart this server"));
+            log_text("why",
+                     name == STORE_DELETED
+                         ? "the file was deleted or moved away; its buckets are lost when this "
+                           "server ends"
+                         : "another file has its name; a program that opens it does not "
+                           "share this server's buckets"),
+            log_text("remedy", name == STORE_DELETED
+                                   ? "put the file back, or send SIGHUP: this server then makes it "
+                                     "again, with all its buckets"
+                                   : "put the file back, or send SIGHUP: this server then goes on "
+                                     "in the other file, and its own buckets are lost"));
     } else if (!is_gone && watch_is_gone(server)) {
         LOG(&server->log, LOG_INFO, "store_back", log_text("url", server->options.store));
     }
@@ -105,9 +112,49 @@ static void tell_name(struct server *server)
     atomic_store_explicit(&server->watch.is_gone, is_gone, memory_order_relaxed);
 }
 
-void watch_say_again(struct server *server)
+static void tell_regained(struct server *server, const struct store_regained *regained)
 {
-    atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
+    const char *url = server->options.store;
+    switch (regained->outcome) {
+    case STORE_AS_IT_WAS: break;
+    case STORE_LINKED:
+        LOG(&server->log, LOG_INFO, "store_followed", log_text("url", url),
+            log_text("how", "the file had another name, and has this one again, too"));
+        break;
+    case STORE_CARRIED:
+        LOG(&server->log, LOG_INFO, "store_followed", log_text("url", url),
+            log_text("how", "the buckets are in a new file of this name"),
+            log_number("carried", regained->bucket_count),
+            log_number("waiting", regained->waiting_count),
+            log_number("held_us", regained->held_ns / NS_PER_US));
+        break;
+    case STORE_EXCHANGED:
+        LOG(&server->log, LOG_WARN, "store_followed", log_text("url", url),
+            log_text("how", "the other file of this name is in use now"),
+            log_number("lost", regained->bucket_count),
+            log_number("waiting", regained->waiting_count),
+            log_number("held_us", regained->held_ns / NS_PER_US));
+        break;
+    }
+}
+
+void watch_follow(struct server *server)
+{
+    struct store *store = server->limiter->store;
+    struct store_regained regained;
+    struct weir_error error;
+    struct room_mover mover;
+    room_mover_init(&mover);
+    enum weir_status status =
+        store->ops->regain_name(store, &mover.lines, store_now_ns(server), &regained, &error);
+    tell_regained(server, &regained);
+    if (status != WEIR_OK) {
+        LOG(&server->log, LOG_ERROR, "store_not_followed", log_text("url", server->options.store),
+            log_text("why", error.message),
+            log_text("remedy", "mend that, and send SIGHUP again; or restart this server"));
+    } else if (regained.outcome != STORE_AS_IT_WAS) {
+        atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
+    }
     server->watch.next_ns = 0;
 }
 

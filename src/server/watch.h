@@ -34,9 +34,9 @@ void watch_open(struct server *server);
 /* Looks, if it is time. Each event is logged once a round at most. */
 void watch_look(struct server *server);
 
-/* The operator has told the server to read everything anew (SIGHUP): says again at the next look what he has not
- * mended by then. */
-void watch_say_again(struct server *server);
+/* The operator has sent SIGHUP: goes on under the name of the store's file, if that was deleted or replaced, and logs
+ * what has become of it; or why nothing has. The main thread, which may write a whole file meanwhile. */
+void watch_follow(struct server *server);
 
 /* Whether the file of the store has been deleted or replaced. Thread-safe. */
 bool watch_is_gone(const struct server *server);

@@ -65,6 +65,25 @@ struct store_census {
  *   STORE_REPLACED  another file */
 enum store_name { STORE_NAMED, STORE_DELETED, STORE_REPLACED };
 
+/* What has become of a file that had lost its name.
+ *   STORE_AS_IT_WAS  it has its name
+ *   STORE_LINKED     it was there under another name, and has this one again, too
+ *   STORE_CARRIED    it had been deleted: its buckets are in a new file of this name
+ *   STORE_EXCHANGED  another file has its name, and is in use now: what the buckets held is lost */
+enum store_outcome { STORE_AS_IT_WAS, STORE_LINKED, STORE_CARRIED, STORE_EXCHANGED };
+
+/*   bucket_count   live buckets that were carried, or are lost
+ *   waiting_count  who stood in line, and goes on waiting
+ *   held_ns        how long takes were held up */
+struct store_regained {
+    enum store_outcome outcome;
+    uint64_t bucket_count;
+    uint64_t waiting_count;
+    uint64_t held_ns;
+};
+
+struct line_mover; // store/table/resize.h
+
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
      * read once the memory of the first requests is on its way. Never blocks for longer than another
@@ -83,6 +102,11 @@ struct store_ops {
     void (*census)(const struct store *store, struct store_census *census, uint64_t now_ns);
     /* One thread at a time. */
     enum store_name (*look_at_name)(struct store *store);
+    /* Goes on under the name of the store's file, if that was deleted or replaced, with all who have the old file open.
+     * On failure all is as it was, and the error names the file and the reason. At worst it takes as long as writing
+     * the whole file; others wait no longer than for a resize. The same thread as look_at_name(). */
+    enum weir_status (*regain_name)(struct store *store, struct line_mover *lines, uint64_t now_ns,
+                                    struct store_regained *regained, struct weir_error *error);
 
     /* For the keeper of lines, who calls these for one bucket at a time, and knows it by its id: equal
      * ids are the same bucket. */

@@ -65,6 +65,13 @@ enum store_name table_look_at_name(struct store *store)
     return STORE_NAMED;
 }
 
+enum weir_status table_regain_name(struct store *store, struct line_mover *lines, uint64_t now_ns,
+                                   struct store_regained *regained, struct weir_error *error)
+{
+    (void)store, (void)lines, (void)now_ns, (void)regained, (void)error;
+    abort();
+}
+
 bool table_waits_elsewhere(const struct store *store)
 {
     (void)store;

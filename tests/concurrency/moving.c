@@ -61,6 +61,19 @@ struct table *table_follow(struct table *table, uint64_t hash)
 }
 
 /* Nobody here has lines that would have to go along. */
+enum store_name table_look_at_name(struct store *of)
+{
+    (void)of;
+    return STORE_NAMED;
+}
+
+enum weir_status table_regain_name(struct store *of, struct line_mover *lines, uint64_t at_ns,
+                                   struct store_regained *regained, struct weir_error *error)
+{
+    (void)of, (void)lines, (void)at_ns, (void)regained, (void)error;
+    abort();
+}
+
 bool table_waits_elsewhere(const struct store *of)
 {
     (void)of;

@@ -8,9 +8,10 @@
  *     resize [soak]
  *
  * Then a resize is led by single steps and killed after those that change something (an ordinary test: the
- * folder, or every CHANGE_STRIDE-th change of the file): each time all
+ * folder or the phase, or every CHANGE_STRIDE-th change of the file): each time all
  * buckets must be as they were, for who has the file open and for who opens it, nobody may wait, and the
- * next resize must succeed. How many steps it takes is not always the same, and many more on a busy machine:
+ * next resize must succeed. The same with a file that was deleted while it is open, and that a process carries into a
+ * new one of its name. How many steps it takes is not always the same, and many more on a busy machine:
  * the kernel's clock is read anew if it was set meanwhile. */
 #include <dirent.h>
 #include <errno.h>
@@ -395,6 +396,49 @@ static bool stop_at_phases(void *context, enum resize_phase phase, uint64_t done
     return true;
 }
 
+/* Stops where it begins, and where it has ended. */
+static void resize_led(void)
+{
+    struct room_mover mover;
+    room_mover_init(&mover);
+    struct resize_config config = {.path = path,
+                                   .bytes = INTO_BYTES,
+                                   .is_caller_clock = true,
+                                   .lines = &mover.lines,
+                                   .now_ns = T0,
+                                   .watch = stop_at_phases};
+    struct resize_report report;
+    struct weir_error error;
+    (void)resize_file(&config, &report, &error);
+    give_up("a resize that was led: %s", error.message);
+}
+
+static enum store_outcome regain(struct table *table)
+{
+    struct room_mover mover;
+    struct store_regained regained;
+    struct weir_error error;
+    room_mover_init(&mover);
+    if (table_regain_name(&table->store, &mover.lines, T0, &regained, &error) != WEIR_OK) {
+        give_up("%s", error.message);
+    }
+    return regained.outcome;
+}
+
+/* The file is deleted where it stops for the first time. */
+static void regain_led(void)
+{
+    struct table *table = open_table(0);
+    (void)raise(SIGSTOP);
+    if (regain(table) != STORE_CARRIED) {
+        give_up("it was not carried");
+    }
+    *is_done = true;
+    (void)raise(SIGSTOP);
+}
+
+static bool is_regaining;
+
 static pid_t start_led(void)
 {
     *is_done = false;
@@ -403,27 +447,19 @@ static pid_t start_led(void)
         give_up("no process");
     }
     if (child == 0) {
-        struct room_mover mover;
-        room_mover_init(&mover);
-        struct resize_config config = {.path = path,
-                                       .bytes = INTO_BYTES,
-                                       .is_caller_clock = true,
-                                       .lines = &mover.lines,
-                                       .now_ns = T0,
-                                       .watch = stop_at_phases};
-        struct resize_report report;
-        struct weir_error error;
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
             _exit(77);
         }
-        (void)resize_file(&config, &report, &error);
-        give_up("a resize that was led: %s", error.message);
+        is_regaining ? regain_led() : resize_led();
     }
     int status;
     (void)waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
         printf("skipped: ptrace is forbidden here\n");
         exit(77);
+    }
+    if (is_regaining) {
+        (void)unlink(path);
     }
     return child;
 }
@@ -440,9 +476,10 @@ static void step(pid_t child)
     }
 }
 
-/* What a step may change: the file, and what is in its folder. */
+/* What a step may change: the file, whether its buckets have moved, and what is in its folder. */
 struct scene {
     uint64_t sum;
+    enum file_phase phase;
     uint64_t inode;
     uint64_t successor_bytes;
 };
@@ -456,6 +493,7 @@ static struct scene look_at_scene(const struct table *table)
     for (size_t i = 0; i < table->mapping.bytes / sizeof *words; i++) {
         scene.sum = (scene.sum ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
     }
+    scene.phase = file_phase(table->mapping.at);
     scene.inode = stat(path, &status) == 0 ? status.st_ino : 0;
     file_successor_path(successor, path, table->members.inode);
     scene.successor_bytes = stat(successor, &status) == 0 ? (uint64_t)status.st_size + 1 : 0;
@@ -502,8 +540,14 @@ static uint64_t size_of_table(const struct table *table)
 static void check_death(struct table *old, uint64_t at, bool is_even)
 {
     (void)alarm(BLOCKED_S);
-    struct table *fresh = is_even ? open_table(0) : NULL; // who comes first to clear up
     struct weir_error error = {.message = ""};
+    if (is_regaining && !is_even) {
+        check_all(old, 0, at);
+    }
+    if (is_regaining) {
+        (void)regain(old);
+    }
+    struct table *fresh = is_even ? open_table(0) : NULL; // who comes first to clear up
     check_all(old, 0, at);
     fresh = fresh != NULL ? fresh : open_table(0);
     for (uint64_t key = 0; key < STEP_KEYS; key++) { // of both, in turns
@@ -531,12 +575,12 @@ static void check_death(struct table *old, uint64_t at, bool is_even)
     close_table(fresh);
 }
 
-enum change { NOTHING, OF_FILE, OF_FOLDER };
+enum change { NOTHING, OF_FILE, OF_ALL };
 
 static enum change compare(struct scene a, struct scene b)
 {
-    if (a.inode != b.inode || a.successor_bytes != b.successor_bytes) {
-        return OF_FOLDER;
+    if (a.inode != b.inode || a.successor_bytes != b.successor_bytes || a.phase != b.phase) {
+        return OF_ALL;
     }
     return a.sum != b.sum ? OF_FILE : NOTHING;
 }
@@ -575,14 +619,13 @@ static void kill_at_steps(bool is_soak)
     for (uint64_t at = 0; at < step_count; at++) {
         bool is_change = changes[at] != NOTHING;
         change_count += is_change;
-        if (changes[at] == OF_FOLDER || (is_change && change_count % change_stride == 0)
+        if (changes[at] == OF_ALL || (is_change && change_count % change_stride == 0)
             || at % stride == 0) {
             kill_after(at, kill_count++);
         }
     }
-    printf("a resize of %" PRIu64 " steps, %" PRIu64 " change something: killed after %" PRIu64
-           "\n",
-           step_count, change_count, kill_count);
+    printf("%s of %" PRIu64 " steps, %" PRIu64 " change something: killed after %" PRIu64 "\n",
+           is_regaining ? "a regain" : "a resize", step_count, change_count, kill_count);
 }
 
 /* With what the killed have left there. */
@@ -627,6 +670,8 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     keep_large_blocks_apart();
     kill_at_random(is_soak ? LANDED_SOAK : LANDED);
+    kill_at_steps(is_soak);
+    is_regaining = true;
     kill_at_steps(is_soak);
     remove_folder();
     return 0;

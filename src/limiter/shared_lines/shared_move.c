@@ -14,6 +14,8 @@
  *   one that comes late    finds that its standing was given up, ARRIVAL_NS after the move: for it might have
  *                          been dead. Its places are free, and what a queue had charged was given back. It takes
  *                          another standing and joins again behind all, as one that was passed over
+ *   one that is not expected  comes to the file of somebody else, put where its own one was (store/table/regain.c):
+ *                          it is late in the same way
  *   one that cannot come   the file is out of its reach: those of its people who wait are answered by an error
  *
  * The old room stays as it was when the mover left, for as long as somebody has it mapped. That is where one
@@ -58,15 +60,15 @@ static enum line_mover_result enter(struct line_mover *lines, struct store *from
 {
     struct room_mover *mover = mover_of(lines);
     mover->from = lines_open_shared(from, ROOM_PLACES_MAX, true);
-    mover->into = lines_open_shared(into, ROOM_PLACES_MAX, true);
-    if (mover->from == NULL || mover->into == NULL) {
+    mover->into = into != NULL ? lines_open_shared(into, ROOM_PLACES_MAX, true) : NULL;
+    if (mover->from == NULL || (into != NULL && mover->into == NULL)) {
         close_both(mover);
         return LINES_NO_MEMORY;
     }
     struct shared_lines *shared = mover->from->shared;
     now_ns = room_enter(shared, now_ns);
     room_bury_all(shared, now_ns);
-    if (!have_places(shared, mover->into->shared)) {
+    if (into != NULL && !have_places(shared, mover->into->shared)) {
         room_leave(shared, now_ns);
         close_both(mover);
         return LINES_DO_NOT_FIT;
@@ -99,13 +101,17 @@ static void wake(struct standing *standing)
     futex_wake(&standing->calls);
 }
 
-/* They wake up before it is decided that all have moved, and wait for the lock: whoever dies in between has
- * called them already. */
-static uint64_t carry(struct line_mover *lines, uint64_t now_ns)
+static void wake_all(const struct shared_lines *shared)
 {
-    struct room_mover *mover = mover_of(lines);
-    const struct shared_lines *from = mover->from->shared;
-    struct shared_lines *into = mover->into->shared;
+    for (uint32_t place = 1; place <= shared->place_count; place++) {
+        if (standing_at(shared, place)->is_used) {
+            wake(standing_at(shared, place));
+        }
+    }
+}
+
+static void copy_room(const struct shared_lines *from, struct shared_lines *into, uint64_t now_ns)
+{
     (void)room_enter(into, now_ns);
     copy_tickets(from, into);
     expect_processes(from, into);
@@ -114,14 +120,21 @@ static uint64_t carry(struct line_mover *lines, uint64_t now_ns)
     into->room->latest_now_ns = from->room->latest_now_ns;
     into->room->expected_until_ns = now_ns + ARRIVAL_NS;
     room_repair(into, now_ns);
-    uint64_t waiting_count = into->room->waiting_count;
     room_leave(into, now_ns);
-    for (uint32_t place = 1; place <= from->place_count; place++) {
-        if (standing_at(from, place)->is_used) {
-            wake(standing_at(from, place));
-        }
+}
+
+/* Those in the room wake up before it is decided that all have moved, and wait for the lock: a mover that dies in
+ * between has called them already. */
+static uint64_t carry(struct line_mover *lines, uint64_t now_ns)
+{
+    struct room_mover *mover = mover_of(lines);
+    const struct shared_lines *from = mover->from->shared;
+    if (mover->into != NULL) {
+        copy_room(from, mover->into->shared, now_ns);
     }
-    return waiting_count;
+    from->room->is_left = mover->into == NULL;
+    wake_all(from);
+    return from->room->waiting_count;
 }
 
 /* If all stays as it was: nobody could take his turn meanwhile, so nobody is late. */
@@ -266,6 +279,7 @@ bool room_follow(struct shared_lines *shared, bool *is_heir)
         if (shared->standing != 0 && !is_attendant(shared)) {
             wait_for_attendant(shared);
         } else {
+            shared->token = shared->room->is_left ? 0 : shared->token;
             lock_release(&shared->room->start.lock);
             is_reached = store->ops->follow_waiting(store);
             bool is_laid = room_lay(shared, store);

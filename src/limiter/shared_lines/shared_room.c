@@ -201,7 +201,8 @@ bool room_stand(struct shared_lines *shared, uint64_t now_ns)
     }
     shared->standing = 0;
     if (place != 0) {
-        standing_at(shared, place)->token = ++shared->room->tokens;
+        shared->room->tokens += shared->room->tokens == UINT32_MAX ? 2 : 1; // 0 is nobody's
+        standing_at(shared, place)->token = shared->room->tokens;
         room_hold(shared, place);
     }
     return place != 0;

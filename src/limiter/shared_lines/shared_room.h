@@ -113,12 +113,14 @@ struct shared_line {
 /*   turns          who has come so far
  *   latest_now_ns  the latest reading that anybody came with: time, where it is the caller's
  *   tokens         that were given to standings so far
+ *   is_left        nobody was taken along from here: where our processes go, they are not expected
  *   expected_until_ns  who is still expected then is given up */
 struct room {
     struct waiting_room start;
     uint64_t turns;
     uint64_t latest_now_ns;
     uint32_t tokens;
+    uint32_t is_left;
     uint64_t expected_until_ns;
     uint32_t free_ticket, free_standing, free_line; // lists, by next, next_free, next_in_bin
     uint32_t waiting_count, line_count;
@@ -169,7 +171,7 @@ struct shared_lines {
     struct watch *watches;
     uint32_t watch_count;
     uint32_t standing;  // 0: nobody of this process has waited yet
-    uint32_t token;     // of the standing
+    uint32_t token;     // of the standing; 0: it was not taken along to the room to which we go
     bool has_new_watch; // the attendant has to know
     struct attendant attendant;
 };

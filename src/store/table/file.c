@@ -229,7 +229,10 @@ static enum weir_status check_choice(const struct opening *opening, const struct
     const struct file_config *config = opening->config;
     if (config->must_exist && (config->seed[0] | config->seed[1]) != 0
         && memcmp(config->seed, stamp->seed, sizeof stamp->seed) != 0) {
-        return refuse(opening, false, "is another file than the one that was open: open it anew");
+        return refuse(
+            opening, false,
+            "is not the file that was open, nor a copy of it: its seed is another one, and "
+            "none of the buckets would be found in it");
     }
     if (opening->file_bytes != stamp->file_bytes) {
         return refuse(opening, true, "is truncated: it has %" PRIu64 " bytes of %" PRIu64,
@@ -419,7 +422,7 @@ static bool is_in_public(const char *path)
 {
     char real[STORE_PATH_MAX];
     struct stat folder;
-    if (!file_real_path(real, path)) {
+    if (!file_place(real, path)) {
         return true;
     }
     char *slash = strrchr(real, '/');
@@ -434,7 +437,7 @@ static enum weir_status check_owner(const struct opening *opening, const struct 
     uid_t user = geteuid();
     bool is_trusted = status->st_uid == user || status->st_uid == 0
                       || ((status->st_mode & S_IWGRP) != 0 && is_our_group(status->st_gid))
-                      || (user == 0 && !is_in_public(opening->name));
+                      || (user == 0 && !is_in_public(opening->config->path));
     return is_trusted
                ? WEIR_OK
                : refuse(
@@ -554,6 +557,17 @@ enum weir_status opening_look(struct opening *opening, const struct file_config 
     enum weir_status status = begin(opening, config, error);
     if (status == WEIR_OK) {
         status = open_file(opening) ? check_file(opening) : fail_opening(opening, errno);
+    }
+    return status;
+}
+
+enum weir_status opening_again(struct opening *opening, const struct table *table,
+                               const struct file_config *config, struct weir_error *error)
+{
+    enum weir_status status = begin(opening, config, error);
+    if (status == WEIR_OK) {
+        opening->fd = membership_open_file(&table->members);
+        status = opening->fd >= 0 ? use_file(opening) : fail_opening(opening, errno);
     }
     return status;
 }

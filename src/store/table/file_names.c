@@ -2,10 +2,13 @@
  *
  * The names of a file: where it is, where it would be made, and where its successor is made. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "store/table/file_opening.h"
@@ -79,6 +82,11 @@ bool file_place(char real[STORE_PATH_MAX], const char *path)
     int whole = snprintf(real, STORE_PATH_MAX, "%s%s%s", folder, length > 1 ? "/" : "", name);
     errno = ENAMETOOLONG;
     return whole < STORE_PATH_MAX;
+}
+
+bool file_take_name(const char *from, const char *real)
+{
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, real, RENAME_NOREPLACE) == 0;
 }
 
 void file_successor_path(char successor[FILE_NAME_MAX], const char *real, uint64_t inode)

@@ -36,6 +36,11 @@ struct opening {
 enum weir_status opening_run(struct opening *opening, const struct file_config *config,
                              struct weir_error *error);
 
+/* Opens the file of a table once more, whatever name it has or has lost. `config`: as it was opened, and how it is called
+ * in messages. Its buckets may have moved. */
+enum weir_status opening_again(struct opening *opening, const struct table *table,
+                               const struct file_config *config, struct weir_error *error);
+
 /* The same for one that is there, but for joining those that use it: nobody may use the table. */
 enum weir_status opening_look(struct opening *opening, const struct file_config *config,
                               struct weir_error *error);
@@ -57,6 +62,13 @@ void opening_drop(struct opening *opening);
  * have died before it gave the new file the name of the old one: then we do, or use the one that it has. */
 enum weir_status opening_lead_on(struct opening *opening);
 
+/* Goes on in the file to which the buckets of this table have moved: table_current() leads there. Not WEIR_OK: it cannot
+ * be opened. Thread-safe. */
+enum weir_status file_go_on(struct table *table, struct weir_error *error);
+
+/* Waits for a mover at work, and lets the buckets stay if it has died or given up. False: they have moved. */
+bool file_settle(struct table *table, const char *path);
+
 /* Lets the buckets of a file stay where they are whose mover has died or given up; the half of a successor is
  * removed. Under `moving`. `path`: the name of the file, which it may have lost. */
 void file_stay(const struct table *table, const char *path);
@@ -71,5 +83,8 @@ bool file_place(char real[STORE_PATH_MAX], const char *path);
 /* Where the successor of a file is made: beside it. The inode keeps it apart from the successor of another file, which
  * may have had this name before, or have it now. */
 void file_successor_path(char successor[FILE_NAME_MAX], const char *real, uint64_t inode);
+
+/* Renames a file, unless something else has that name: EEXIST. False, with errno. */
+bool file_take_name(const char *from, const char *real);
 
 #endif

@@ -37,32 +37,53 @@ enum { PATH_SHOWN = 200 }; // of a path, in a message
 
 /* ---- by their names ---- */
 
-enum weir_status opening_lead_on(struct opening *opening)
+static bool is_file_of(const struct table *table, const struct stat *status)
 {
-    const char *path = opening->config->path;
-    struct file_header *header = opening->mapping.at;
+    return status->st_dev == table->members.device && status->st_ino == table->members.inode;
+}
+
+/* Gives the successor of a table's file its name, if its mover could not; unless another file has the name. */
+static void finish_naming(const struct table *table, const char *successor, const char *real)
+{
+    struct stat status;
+    if (stat(real, &status) != 0) {
+        (void)file_take_name(successor, real); // the old file was deleted
+    } else if (is_file_of(table, &status)) {
+        (void)rename(successor, real);
+    }
+}
+
+/* Under which name the successor of a table's file is to be found. */
+static enum weir_status find_successor(const struct table *table, const char *path,
+                                       char name[FILE_NAME_MAX], struct weir_error *error)
+{
+    struct file_header *header = table->mapping.at;
     char real[STORE_PATH_MAX];
     char successor[FILE_NAME_MAX] = "";
     struct stat status;
     enum weir_status result = WEIR_OK;
-    (void)lock_acquire(&header->moving,
-                       &opening->table->members); // nothing is half done when this ends
-    bool is_renamed = stat(path, &status) == 0 && status.st_ino != opening->inode;
-    if (!is_renamed && file_real_path(real, path)) {
-        file_successor_path(successor, real, opening->inode);
+    (void)lock_acquire(&header->moving, &table->members); // nothing is half done when this ends
+    if (file_place(real, path)) {
+        file_successor_path(successor, real, table->members.inode);
+        finish_naming(table, successor, real);
     }
-    if (is_renamed || (successor[0] != '\0' && rename(successor, real) == 0)) {
-        (void)snprintf(opening->name, sizeof opening->name, "%s", path);
-    } else if (access(successor, F_OK) == 0) {
-        (void)snprintf(opening->name, sizeof opening->name, "%s", successor);
+    if (access(successor, F_OK) == 0) {
+        (void)snprintf(name, FILE_NAME_MAX, "%s", successor);
+    } else if (stat(path, &status) == 0 && !is_file_of(table, &status)) {
+        (void)snprintf(name, FILE_NAME_MAX, "%s", path);
     } else {
-        result = fail(opening->error, WEIR_E_FILE, 0,
+        result = fail(error, WEIR_E_FILE, 0,
                       "%.*s is not in use any longer: its buckets have moved to another file, and "
                       "it is not where this one is",
                       PATH_SHOWN, path);
     }
     lock_release(&header->moving);
     return result;
+}
+
+enum weir_status opening_lead_on(struct opening *opening)
+{
+    return find_successor(opening->table, opening->config->path, opening->name, opening->error);
 }
 
 /* ---- by their marks ---- */
@@ -81,14 +102,40 @@ void file_stay(const struct table *table, const char *path)
     }
 }
 
-/* Opens the file that counts now. Threads may do so at once: one of them is the first. */
-static struct table *open_next(struct table *table)
+bool file_settle(struct table *table, const char *path)
+{
+    struct file_header *header = table->mapping.at;
+    (void)lock_acquire(&header->moving, &table->members);
+    bool stays =
+        file_phase(header) != FILE_MOVED; // else that was the last step of one that has died
+    if (stays) {
+        file_stay(table, path);
+    }
+    lock_release(&header->moving);
+    return stays;
+}
+
+/* Opens the file that counts now. */
+static enum weir_status run_next(struct opening *opening, struct file_config *config,
+                                 char name[FILE_NAME_MAX], const struct table *table,
+                                 struct weir_error *error)
+{
+    const struct file_origin *origin = table->root->origin;
+    enum weir_status status = find_successor(table, origin->path, name, error);
+    *config = origin->config;
+    config->path = name;
+    return status == WEIR_OK ? opening_run(opening, config, error) : status;
+}
+
+/* Threads may do so at once: one of them is the first. */
+static struct table *open_next(struct table *table, struct weir_error *error)
 {
     struct table *root = table->root;
-    struct opening opening;
-    struct weir_error error;
+    struct opening opening = {.fd = -1};
+    struct file_config config;
+    char name[FILE_NAME_MAX];
     struct table *next = NULL;
-    bool is_open = opening_run(&opening, &root->origin->config, &error) == WEIR_OK;
+    bool is_open = run_next(&opening, &config, name, table, error) == WEIR_OK;
     store_relaxed(&root->is_lost, !is_open); // relaxed: for status()
     if (is_open) {
         struct table *opened = opening_take_table(&opening);
@@ -107,10 +154,21 @@ static struct table *open_next(struct table *table)
 }
 
 /* The table to which one leads whose buckets have moved, or NULL. */
-static struct table *next_of(struct table *table)
+static struct table *next_of(struct table *table, struct weir_error *error)
 {
     struct table *next = load_pointer(&table->next);
-    return next != NULL ? next : open_next(table);
+    return next != NULL ? next : open_next(table, error);
+}
+
+enum weir_status file_go_on(struct table *table, struct weir_error *error)
+{
+    int before = cancel_forbid();
+    struct table *next = next_of(table, error);
+    cancel_allow(before);
+    if (next != NULL) {
+        (void)cas_pointer(&table->root->current, table, next); // if it fails, another was faster
+    }
+    return next != NULL ? WEIR_OK : WEIR_E_FILE;
 }
 
 /* The same, or this table if its buckets stay after all. Cancelled in here, a thread would lose what it has
@@ -118,6 +176,7 @@ static struct table *next_of(struct table *table)
 static struct table *settle_where(struct table *table, uint64_t hash)
 {
     struct file_header *header = table->mapping.at;
+    struct weir_error error;
     int before = cancel_forbid();
     (void)lock_acquire(&header->moving, &table->members); // what its holder left, the phase says
     bool has_moved = file_phase(header) == FILE_MOVED;
@@ -126,7 +185,7 @@ static struct table *settle_where(struct table *table, uint64_t hash)
         moving_take_back(table, table_stripe_of(table, hash));
     }
     lock_release(&header->moving);
-    struct table *next = has_moved ? next_of(table) : table;
+    struct table *next = has_moved ? next_of(table, &error) : table;
     cancel_allow(before);
     return next;
 }
@@ -154,7 +213,8 @@ bool table_follow_waiting(struct store *store)
 {
     struct table *root = (struct table *)store;
     struct table *table = root->waits_in;
-    struct table *next = next_of(table);
+    struct weir_error error;
+    struct table *next = next_of(table, &error);
     if (next != NULL) {
         (void)cas_pointer(&root->current, table,
                           next); // if it fails, somebody has gone there before

@@ -62,8 +62,27 @@ static bool is_over(struct weir_bucket bucket, uint64_t now_ns)
     return bucket.empty_at_ns < now_ns && (bucket.word & BUCKET_FLAGS) == 0;
 }
 
+/* False: it has no place there. */
+static bool lay(const struct moving *moving, const struct table_line *line, int i,
+                struct weir_bucket bucket)
+{
+    uint64_t tag = load_relaxed(&line->tags[i]);
+    if (moving->into == NULL) {
+        return true;
+    }
+    if (moving->keeps_places) {
+        table_put_at(moving->into, (uint64_t)(line - moving->from->lines), i, tag, bucket);
+        return true;
+    }
+    return table_put(moving->into, tag, bucket);
+}
+
 static bool carry_line(struct moving *moving, struct table_line *line)
 {
+    if (moving->keeps_places) { // of keys that stay behind too: that is harmless
+        store_relaxed(&moving->into->lines[line - moving->from->lines].displaced,
+                      load_relaxed(&line->displaced));
+    }
     for (int i = 0; i < TABLE_LINE_SLOTS; i++) {
         uint64_t tag = load_relaxed(&line->tags[i]); // written under the lock only
         if (tag == 0) {
@@ -72,7 +91,7 @@ static bool carry_line(struct moving *moving, struct table_line *line)
         struct weir_bucket bucket = mark(&line->states[i]);
         if (is_over(bucket, moving->now_ns)) {
             moving->left_count++;
-        } else if (table_put(moving->into, tag, bucket)) {
+        } else if (lay(moving, line, i, bucket)) {
             moving->carried_count++;
         } else {
             return false;

@@ -7,12 +7,14 @@
 
 #include "store/table/table.h"
 
-/*   into      nobody else uses it yet
+/*   into      nobody else uses it yet; NULL: the buckets are marked, and not carried
+ *   keeps_places  `into` has the same shape, and is empty: each bucket gets the place that it has in `from`
  *   now_ns    a bucket that was empty before this, and for which nobody waits, stays behind
  *   since_ns  a bucket that is missing in `into` counts as empty since then */
 struct moving {
     struct table *from;
     struct table *into;
+    bool keeps_places;
     uint64_t now_ns;
     uint64_t since_ns;
     uint64_t carried_count;
@@ -23,7 +25,7 @@ struct moving {
  * table_follow(). False: a bucket found no room. Only one at a time moves a table: see transfer.c. */
 bool moving_carry(struct moving *moving, struct stripe *stripe);
 
-/* The last step before others may use `into`. */
+/* The last step before others may use `into`, if there is one. */
 void moving_end(struct moving *moving);
 
 /* Lets the buckets of a stripe go on where they are. For whoever knows that nobody moves them any longer:

@@ -16,10 +16,11 @@ enum line_mover_result { LINES_ENTERED, LINES_DO_NOT_FIT, LINES_NO_MEMORY };
 
 /* Takes those along who stand in line: for whoever knows what is in the room behind the buckets
  * (limiter/shared_lines/shared_move.h).
- *   enter()  from now on nobody joins a line, leaves it, or is served, until leave(). If not all of them
+ *   enter()  `into` may be NULL: then nobody is taken along. From now on nobody joins a line, leaves it, or is served, until leave(). If not all of them
  *            have a place in `into`, or there is no memory, nothing has happened, and this is all
- *   carry()  they stand in `into` as they do in `from`, and there their processes will look for them. Says how
- *            many. The last thing to be done before that is where the buckets are
+ *   carry()  they stand in `into` as they do in `from`, and there their processes will look for them. Without `into`
+ *            each process will have its people join the lines of another room, behind those who are there. Says how
+ *            many they are. The last thing to be done before that is where the buckets are
  *   leave()  whether carry() was called or not */
 struct line_mover {
     enum line_mover_result (*enter)(struct line_mover *mover, struct store *from,

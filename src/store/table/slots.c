@@ -303,9 +303,19 @@ bool table_insert(struct table *table, uint64_t hash, uint64_t home, enum weir_o
     return done;
 }
 
-bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket)
+void table_put_at(struct table *table, uint64_t line, int slot, uint64_t hash,
+                  struct weir_bucket bucket)
 {
     struct stripe *stripe = table_stripe_of(table, hash);
+    struct weir_bucket *state = &table->lines[line].states[slot];
+    store_relaxed(&state->empty_at_ns, bucket.empty_at_ns);
+    store_relaxed(&state->word, bucket.word);
+    store_relaxed(&table->lines[line].tags[slot], hash);
+    store_relaxed(&stripe->used_count, load_relaxed(&stripe->used_count) + 1);
+}
+
+bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket)
+{
     uint64_t home = table_home_of(table, hash);
     for (uint64_t distance = 0; distance < probe_count(table); distance++) {
         struct table_line *line = probe_line(table, home, distance);
@@ -313,13 +323,10 @@ bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket)
             if (load_relaxed(&line->tags[i]) != 0) {
                 continue;
             }
-            store_relaxed(&line->states[i].empty_at_ns, bucket.empty_at_ns);
-            store_relaxed(&line->states[i].word, bucket.word);
             if (distance != 0) {
                 note_displaced(table, hash, home, distance);
             }
-            store_relaxed(&line->tags[i], hash);
-            store_relaxed(&stripe->used_count, load_relaxed(&stripe->used_count) + 1);
+            table_put_at(table, (uint64_t)(line - table->lines), i, hash, bucket);
             return true;
         }
     }

@@ -442,6 +442,7 @@ static const struct store_ops TABLE_OPS = {
     .stats = table_stats,
     .census = table_census,
     .look_at_name = table_look_at_name,
+    .regain_name = table_regain_name,
     .id = table_id,
     .decide_in_line = table_decide_in_line,
     .decide_run_in_line = table_decide_together_in_line,

@@ -170,6 +170,10 @@ struct weir_decision table_decide_hash(struct table *table, const struct weir_re
  * could have is free. */
 bool table_put(struct table *table, uint64_t hash, struct weir_bucket bucket);
 
+/* The same into one slot of a line, in which its home knows that it is to be found. */
+void table_put_at(struct table *table, uint64_t line, int slot, uint64_t hash,
+                  struct weir_bucket bucket);
+
 /* What to do about buckets that are on their way to another table. Waits until they have arrived, and
  * returns the table in which to look again; or NULL, if it cannot be opened (following.c). Thread-safe. */
 struct table *table_follow(struct table *table, uint64_t hash);
@@ -178,6 +182,8 @@ struct table *table_follow(struct table *table, uint64_t hash);
 bool table_waits_elsewhere(const struct store *store);
 bool table_follow_waiting(struct store *store);
 enum store_name table_look_at_name(struct store *store);
+enum weir_status table_regain_name(struct store *store, struct line_mover *lines, uint64_t now_ns,
+                                   struct store_regained *regained, struct weir_error *error);
 
 /* Makes a stripe whole whose lock's holder died, or that a crash of the machine may have torn. Under its
  * lock. */

@@ -85,18 +85,9 @@ static enum weir_status watch(const struct transfer *transfer, enum resize_phase
 
 bool transfer_lock(const struct transfer *transfer)
 {
-    struct table *from = transfer->from.table;
-    struct file_header *header = transfer_header(from);
     while (flock(transfer->from.fd, LOCK_EX) != 0 && errno == EINTR) {
     } // until it is closed
-    (void)lock_acquire(&header->moving, &from->members);
-    bool stays = file_phase(header)
-                 != FILE_MOVED; // else it was the last step of one that has died, or was faster
-    if (stays) {
-        file_stay(from, transfer->config->path);
-    }
-    lock_release(&header->moving);
-    return stays;
+    return file_settle(transfer->from.table, transfer->config->path);
 }
 
 void transfer_end(struct transfer *transfer)
@@ -160,9 +151,15 @@ static enum weir_status make(struct transfer *transfer)
     return status == WEIR_OK ? fetch_all(transfer) : status;
 }
 
+/* Whether this attempt makes the other file. If not, nothing is carried there: it has buckets and a time of its own. */
+static bool is_maker(const struct transfer *transfer)
+{
+    return transfer->made.path != NULL;
+}
+
 static void remove_made(const struct transfer *transfer)
 {
-    if (transfer->into.fd >= 0) {
+    if (is_maker(transfer) && transfer->into.fd >= 0) {
         (void)unlink(transfer->made_path);
     }
 }
@@ -188,12 +185,35 @@ enum weir_status transfer_make(struct transfer *transfer, uint64_t bytes, uint64
 
 /* ---- 3 to 7: all that is in it ---- */
 
-/* Carries all buckets. */
+/* In a table of the same shape every bucket has the place that it had, so they fit however full it is. */
+static bool is_same_shape(const struct table *from, const struct table *into)
+{
+    return into != NULL && from->stripe_count == into->stripe_count
+           && from->stripe_lines == into->stripe_lines;
+}
+
+/* What the events of windows need, and the table beside its buckets. */
+static enum weir_status move_rest(struct transfer *transfer, struct moving *moving)
+{
+    moving_end(moving);
+    if (!event_pool_carry(&moving->into->events, &moving->from->events)) {
+        return transfer_stop(transfer, WEIR_E_RANGE,
+                             "holds more events than fit into %" PRIu64 " bytes",
+                             transfer->made.events_bytes);
+    }
+    return WEIR_OK;
+}
+
+/* Carries all buckets, or marks them only. */
 static enum weir_status move_all(struct transfer *transfer, uint64_t now_ns)
 {
     struct table *from = transfer->from.table;
-    struct moving moving = {
-        .from = from, .into = transfer->into.table, .now_ns = now_ns, .since_ns = now_ns};
+    struct table *into = is_maker(transfer) ? transfer->into.table : NULL;
+    struct moving moving = {.from = from,
+                            .into = into,
+                            .keeps_places = is_same_shape(from, into),
+                            .now_ns = now_ns,
+                            .since_ns = now_ns};
     for (uint64_t i = 0; i < from->stripe_count; i++) {
         if (!moving_carry(&moving, &from->stripes[i])) {
             return transfer_stop(transfer, WEIR_E_RANGE,
@@ -205,15 +225,9 @@ static enum weir_status move_all(struct transfer *transfer, uint64_t now_ns)
             return status;
         }
     }
-    moving_end(&moving);
-    if (!event_pool_carry(&moving.into->events, &from->events)) {
-        return transfer_stop(transfer, WEIR_E_RANGE,
-                             "holds more events than fit into %" PRIu64 " bytes",
-                             transfer->made.events_bytes);
-    }
     transfer->report->carried_count = moving.carried_count;
     transfer->report->left_count = moving.left_count;
-    return WEIR_OK;
+    return into != NULL ? move_rest(transfer, &moving) : WEIR_OK;
 }
 
 static void copy_first_size(const struct transfer *transfer)
@@ -249,8 +263,10 @@ static enum weir_status move(struct transfer *transfer, const struct naming *nam
         return status;
     }
     transfer->report->waiting_count = lines->carry(lines, transfer_now_ns(transfer));
-    copy_time(transfer);
-    copy_first_size(transfer);
+    if (is_maker(transfer)) {
+        copy_time(transfer);
+        copy_first_size(transfer);
+    }
     store_release(&header->phase, FILE_MOVED);
     return naming->give(transfer);
 }
@@ -260,10 +276,10 @@ static enum weir_status move_locked(struct transfer *transfer, const struct nami
 {
     struct file_header *header = transfer_header(transfer->from.table);
     struct line_mover *lines = transfer->config->lines;
+    struct store *into = is_maker(transfer) ? &transfer->into.table->store : NULL;
     uint64_t hold_from_ns = weir_clock_now_ns();
     enum line_mover_result result =
-        lines->enter(lines, &transfer->from.table->store, &transfer->into.table->store,
-                     transfer_now_ns(transfer));
+        lines->enter(lines, &transfer->from.table->store, into, transfer_now_ns(transfer));
     if (result == LINES_DO_NOT_FIT) {
         return transfer_stop(transfer, WEIR_E_RANGE,
                              "is where more stand in line than have a place in %" PRIu64 " bytes",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Moving everything from one file to another while processes use it: for resize.c, which gives a file
- * another size. transfer.c opens with the steps.
+ * another size, and for regain.c, where it has lost its name. transfer.c opens with the steps.
  *
  *     struct transfer transfer = {.config = &config, .report = &report, .error = error, .into = {.fd = -1}};
  *     ... open transfer.from
@@ -21,7 +21,9 @@
 enum { PATH_SHOWN = 200 }; // of a path, in a message
 
 /* One attempt.
- *   made       what `into` is, if this attempt has made it
+ *   made       what `into` is, if this attempt has made it. If made.path is NULL it was there: then nothing is
+ *              carried. Everybody goes on there, those who wait join its lines, and what the buckets held is lost
+ *   is_overtaken  it has come to nothing because the name leads elsewhere now: worth another attempt
  *   status     of the old file
  *   real_path  where the new file will be; made_path: under which it is made */
 struct transfer {
@@ -31,6 +33,7 @@ struct transfer {
     struct opening from;
     struct opening into;
     struct file_config made;
+    bool is_overtaken;
     struct stat status;
     char real_path[STORE_PATH_MAX];
     char made_path[FILE_NAME_MAX];

@@ -530,7 +530,7 @@ static void mover_dies_at(enum point point)
 {
     char name[32];
     (void)snprintf(name, sizeof name, "a mover dies at %d", (int)point);
-    begin(name, "10/s capacity=1", 1 << 20);
+    begin(name, "4/s capacity=1", 1 << 20); // who does not run for an interval is passed over
     people_fill_up(1);
     for (int i = 0; i < 3; i++) {
         (void)people_join(1, 30 * S);

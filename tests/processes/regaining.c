@@ -357,7 +357,7 @@ static void bury_all(void)
 }
 
 /* In the copy somebody else stands under the same number, and is expected, because the copy has got another size. Nobody
- * is taken for him. */
+ * is taken for that one. */
 static void somebody_else_is_expected(void)
 {
     people_open(url, FILE_BYTES);

@@ -12,21 +12,20 @@
  *   7  give the other file its name
  *   8  unlock; write it all to the disk
  *
- * What everybody else does about it is in following.c. A death before step 6 undoes everything, and one after
- * it undoes nothing. What may be missing then is the name: whoever opens this file, or follows from it, finds the
- * phase and the successor's other name, and does step 7 (opening_lead_on()).
+ * What the other processes do about it is in following.c. A death before step 6 undoes everything, and one after
+ * it undoes nothing. What may be missing then is the name: the next process that opens this file, or follows from it,
+ * finds the phase and the successor's other name, and does step 7 (find_successor()).
  *
- * From step 3 on nobody joins a line, leaves it or is served; so whoever was there before stands in the other
- * file, and whoever comes afterwards joins behind, there. The order of locks is that of everybody who is in
+ * From step 3 on nobody joins a line, leaves it or is served. So those who were there before stand in the other file,
+ * and those who come afterwards join behind them, there. The order of locks is that of everybody who is in
  * the room: first its own, then `moving`, then those of stripes.
  *
- * The shared time of the file is copied last, so that time goes on exactly; flock() keeps those away
- * meanwhile who would make it go on after the machine's clock was set back.
+ * The shared time of the file is copied last, so that time goes on exactly; flock() keeps processes away
+ * meanwhile that would make it go on after the machine's clock was set back.
  *
- * Price: whoever asks for a bucket that is marked waits until step 8, and so does everybody who waits in line;
- * and the disk holds both files until the last process has gone that had the old one open. After a loss of
- * power in the seconds between the steps 7 and 8 the file may lack what had not been written yet: at most one
- * capacity for each key. */
+ * Price: a take that meets a marked bucket waits until step 8, and so do all who wait in line; and the disk holds
+ * both files until the last process has gone that had the old one open. After a loss of power in the seconds between
+ * the steps 7 and 8 the file may lack what had not been written yet: at most one capacity for each key. */
 #include "store/table/transfer.h"
 
 #include <errno.h>

@@ -235,7 +235,8 @@ static void deleted_when_full(void)
 {
     struct weir_limiter_stats before, after;
     struct weir_decision decision = {.verdict = WEIR_ALLOWED};
-    begin("deleted when full", "10/d");
+    people_open(url, 4 * FILE_BYTES); // in which a key has not all slots of its stripe
+    people_begin("deleted when full", "10/d");
     uint64_t count = 0;
     for (; decision.verdict == WEIR_ALLOWED; count++) {
         decision = weir_limiter_take(people.limiter, &people.rule, &count, sizeof count, WEIR_UNIT);

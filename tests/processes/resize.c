@@ -537,6 +537,19 @@ static uint64_t size_of_table(const struct table *table)
     return header->stamp.table_bytes;
 }
 
+/* Nothing but the file is left in the folder. */
+static void check_folder(uint64_t at)
+{
+    DIR *opened = opendir(folder);
+    struct dirent *entry;
+    while ((entry = readdir(opened)) != NULL) {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "store") != 0) {
+            give_up("killed after step %" PRIu64 ": %s is left", at, entry->d_name);
+        }
+    }
+    (void)closedir(opened);
+}
+
 static void check_death(struct table *old, uint64_t at, bool is_even)
 {
     (void)alarm(BLOCKED_S);
@@ -560,6 +573,7 @@ static void check_death(struct table *old, uint64_t at, bool is_even)
     if (resize(2 * INTO_BYTES, &error) != WEIR_OK) {
         give_up("killed after step %" PRIu64 ": %s", at, error.message);
     }
+    check_folder(at);
     struct weir_detail detail;
     (void)ask(fresh, WEIR_SHOW, &stays, STEP_KEYS, 0, T0, &detail);
     if (detail.empty_at_ns != T0 + MINUTE) {

@@ -86,6 +86,32 @@ bool watch_is_gone(const struct server *server)
     return atomic_load_explicit(&server->watch.is_gone, memory_order_relaxed) != 0;
 }
 
+static const struct loss {
+    const char *why, *remedy;
+} LOSSES[] = {
+    [STORE_DELETED] =
+        {"the file was deleted or moved away; its buckets are lost when this server ends",
+         "put the file back, or send SIGHUP: this server then makes it again, with all its "
+         "buckets"},
+    [STORE_UNSEEN] = {"this server cannot look into the folder of its file any more, and does not "
+                      "know whether the "
+                      "file is there",
+                      "let this server enter the folder again"},
+    [STORE_REPLACED] =
+        {"another file has its name; a program that opens it does not share this server's buckets",
+         "put the file back, or send SIGHUP: this server then goes on in the other file, and its "
+         "own buckets are lost"},
+    [STORE_OVERWRITTEN] =
+        {"another store was copied into the file; a program that opens it does not share this "
+         "server's buckets",
+         "restart this server"},
+    [STORE_LOST] =
+        {"the buckets moved to a file of another size, which this server cannot open: every "
+         "request is "
+         "answered with an error",
+         "put that file there, or restart this server, which then begins with empty buckets"},
+};
+
 /* Says once that the file has lost its name, and once that it has it again. */
 static void tell_name(struct server *server)
 {
@@ -94,17 +120,7 @@ static void tell_name(struct server *server)
     bool is_gone = name != STORE_NAMED;
     if (is_gone && !watch_is_gone(server)) {
         LOG(&server->log, LOG_ERROR, "store_gone", log_text("url", server->options.store),
-            log_text("why",
-                     name == STORE_DELETED
-                         ? "the file was deleted or moved away; its buckets are lost when this "
-                           "server ends"
-                         : "another file has its name; a program that opens it does not "
-                           "share this server's buckets"),
-            log_text("remedy", name == STORE_DELETED
-                                   ? "put the file back, or send SIGHUP: this server then makes it "
-                                     "again, with all its buckets"
-                                   : "put the file back, or send SIGHUP: this server then goes on "
-                                     "in the other file, and its own buckets are lost"));
+            log_text("why", LOSSES[name].why), log_text("remedy", LOSSES[name].remedy));
     } else if (!is_gone && watch_is_gone(server)) {
         LOG(&server->log, LOG_INFO, "store_back", log_text("url", server->options.store));
     }

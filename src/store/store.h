@@ -60,10 +60,20 @@ struct store_census {
 };
 
 /* What is there now under the name of the file in which a store lives.
- *   STORE_NAMED     this file, or one to which its buckets are moving; always so of memory
- *   STORE_DELETED   nothing, or nothing that can be looked at
- *   STORE_REPLACED  another file */
-enum store_name { STORE_NAMED, STORE_DELETED, STORE_REPLACED };
+ *   STORE_NAMED        this file, or one to which its buckets are moving; always so of memory
+ *   STORE_DELETED      nothing
+ *   STORE_UNSEEN       nothing that can be looked at: its folder may not be entered
+ *   STORE_REPLACED     another file
+ *   STORE_OVERWRITTEN  this file, but another store was copied into it: its users do not agree on their buckets
+ *   STORE_LOST         nothing, and the buckets had moved there: nothing can be decided */
+enum store_name {
+    STORE_NAMED,
+    STORE_DELETED,
+    STORE_UNSEEN,
+    STORE_REPLACED,
+    STORE_OVERWRITTEN,
+    STORE_LOST,
+};
 
 /* What has become of a file that had lost its name.
  *   STORE_AS_IT_WAS  it has its name

@@ -34,7 +34,7 @@ INCLUDED_BY = {
     "limiter/lines": {"limiter/shared_lines", "server"},
     "limiter/names": {"config", "protocol", "protocol/http1", "protocol/json", "protocol/resp",
                       "server", "cli", "cli/explain", "cli/pipe", "cli/simulate"},
-    "limiter/shared_lines": {"limiter/lines", "cli"},
+    "limiter/shared_lines": {"limiter/lines", "server", "cli"},
     "protocol/http1": set(),
     "protocol/json": {"protocol/http1"},
     "protocol/resp": {"server"},

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -152,6 +153,50 @@ def test_a_file_of_another_size_is_not_gone(tmp_path):
         (tmp_path / "buckets").unlink()
         server.wait_for_log(" store_gone ")
         assert len(log_lines(server, "store_gone")) == 1
+
+
+def test_a_folder_that_cannot_be_entered_is_no_deletion(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with WeirServer("--store", f"file:{folder}/buckets?size=64K") as server:
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(folder)  # a ring, which stops root as well
+        line = server.wait_for_log(" store_gone ")
+        assert "does not know" in line and "deleted" not in line
+        server.process.send_signal(signal.SIGHUP)
+        assert "cannot be looked at" in server.wait_for_log(" store_not_followed ")
+        folder.unlink()
+        (tmp_path / "elsewhere").rename(folder)
+        server.wait_for_log(" store_back ")
+
+
+def test_another_store_that_was_copied_into_the_file_is_noticed(tmp_path):
+    paths = [tmp_path / name for name in ("buckets", "other")]
+    take = [weir_binary(), "take", "alice", "10/d", "--store"]
+    for path in paths:
+        subprocess.run([*take, f"file:{path}?size=64K"], check=True, capture_output=True)
+    with WeirServer("--store", f"file:{paths[0]}") as server:
+        with open(paths[0], "r+b") as file:  # not cut short first, as cp would
+            file.write(paths[1].read_bytes())
+        line = server.wait_for_log(" store_gone ")
+        assert "another store was copied" in line and "restart" in line
+        server.process.send_signal(signal.SIGHUP)
+        assert "only a restart" in server.wait_for_log(" store_not_followed ")
+
+
+def test_a_file_that_went_right_after_its_resize_is_gone(tmp_path):
+    path = tmp_path / "buckets"
+    with WeirServer("--store", f"file:{path}?size=64K") as server, server.client() as client:
+        client.command("WEIR.TAKE", "alice", "1/h")
+        server.process.send_signal(signal.SIGSTOP)  # so that it does not go along in time
+        resize = [weir_binary(), "store", "resize", "128K", "--store", f"file:{path}"]
+        subprocess.run(resize, check=True, capture_output=True)
+        path.unlink()
+        server.process.send_signal(signal.SIGCONT)
+        line = server.wait_for_log(" store_gone ")
+        assert "answered with an error" in line and "restart" in line
+        assert client.command("WEIR.TAKE", "alice", "1/h")[0] == 4
+        assert server.get("/healthz").status == 503
 
 
 def test_the_end_by_a_file_that_is_cut_short_is_a_line_of_the_log(tmp_path):

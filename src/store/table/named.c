@@ -6,19 +6,28 @@
  * A file that gets another size (resize.c) is replaced as well, and rightly so. While its buckets move nothing
  * is said; then this process goes on in the other file, which is the right one from now on. What can be done about
  * a file that has lost its name is in regain.c. */
+#include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "store/table/file_opening.h"
 
-/* The table in which the buckets are now; goes there. */
-static struct table *go_on(struct store *store)
+/* Goes where the buckets are now. False: that is out of reach. */
+static bool go_on(struct store *store)
 {
     struct weir_error error;
-    struct table *table = table_current(store);
-    while (file_phase(table->mapping.at) == FILE_MOVED && file_go_on(table, &error) == WEIR_OK) {
-        table = table_current(store);
+    while (file_phase(table_current(store)->mapping.at) == FILE_MOVED) {
+        if (file_go_on(table_current(store), &error) != WEIR_OK) {
+            return false;
+        }
     }
-    return table;
+    return true;
+}
+
+static bool is_overwritten(const struct table *table, const struct file_origin *origin)
+{
+    const struct file_header *header = table->mapping.at;
+    return memcmp(header->stamp.seed, origin->config.seed, sizeof origin->config.seed) != 0;
 }
 
 enum store_name table_look_at_name(struct store *store)
@@ -27,15 +36,20 @@ enum store_name table_look_at_name(struct store *store)
     if (root->origin == NULL) {
         return STORE_NAMED;
     }
+    if (!go_on(store)) {
+        return STORE_LOST;
+    }
     struct stat status;
-    const struct table *table = go_on(store);
-    bool is_there = stat(root->origin->path, &status) == 0;
-    if (file_phase(table->mapping.at) == FILE_MOVING) {
-        return STORE_NAMED; // soon
+    const struct table *table = table_current(store);
+    int error = stat(root->origin->path, &status) == 0 ? 0 : errno;
+    if (file_phase(table->mapping.at) != FILE_STAYS) {
+        return STORE_NAMED; // it moves, or has just moved
     }
-    if (!is_there) {
-        return STORE_DELETED;
+    if (error != 0) {
+        return error == ENOENT || error == ENOTDIR ? STORE_DELETED : STORE_UNSEEN;
     }
-    bool is_ours = status.st_dev == table->members.device && status.st_ino == table->members.inode;
-    return is_ours ? STORE_NAMED : STORE_REPLACED;
+    if (status.st_dev != table->members.device || status.st_ino != table->members.inode) {
+        return STORE_REPLACED;
+    }
+    return is_overwritten(table, root->origin) ? STORE_OVERWRITTEN : STORE_NAMED;
 }

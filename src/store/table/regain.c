@@ -216,11 +216,27 @@ static enum weir_status leave_file(struct regaining *regaining, const struct sta
     return status;
 }
 
+/* Whose name this process cannot see, or whose content is another store's. */
+static enum weir_status refuse_unknown(struct regaining *regaining, enum store_name name)
+{
+    struct stat status;
+    if (name == STORE_UNSEEN && stat(regaining->origin->path, &status) != 0) {
+        return fail(regaining->error, WEIR_E_FILE, 0, "%.*s cannot be looked at: %s", PATH_SHOWN,
+                    regaining->origin->path, strerror(errno));
+    }
+    return fail(regaining->error, WEIR_E_FILE, 0,
+                "another store was copied into %.*s: only a restart goes on in that", PATH_SHOWN,
+                regaining->origin->path);
+}
+
 /* One attempt. */
 static enum weir_status regain(struct regaining *regaining, enum store_name name, bool *again)
 {
     const struct table *table = table_current(regaining->store);
     struct stat status;
+    if (name == STORE_UNSEEN || name == STORE_OVERWRITTEN) {
+        return refuse_unknown(regaining, name);
+    }
     int fd = membership_open_file(&table->members);
     if (fd < 0 || fstat(fd, &status) != 0) {
         return fail(regaining->error, WEIR_E_SYSTEM, 0, "cannot open %.*s once more: %s",

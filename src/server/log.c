@@ -2,15 +2,15 @@
 #include "server/log.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/calendar.h"
 #include "core/time_units.h"
+
+enum { S_PER_DAY = 86400 };
 
 /* A line under construction. Always leaves room for the newline and the NUL. */
 struct log_line {
@@ -33,19 +33,31 @@ static void append_text(struct log_line *line, const char *text)
     append(line, text, strlen(text));
 }
 
+/* At least `width` digits. By hand, as all of a line: snprintf() and gmtime_r() may wait for a lock of the C library. */
+static void append_number(struct log_line *line, uint64_t number, size_t width)
+{
+    char digits[20];
+    size_t count = 0;
+    do {
+        count++;
+        digits[sizeof digits - count] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0 || count < width);
+    append(line, digits + sizeof digits - count, count);
+}
+
 /* A JSON string; text logs use it too where a bare word would be ambiguous. Every byte that is not
  * printable ASCII is escaped, so neither a terminal nor a parser can be led astray. */
 static void append_quoted(struct log_line *line, const char *text)
 {
+    static const char HEX[] = "0123456789abcdef";
     append(line, "\"", 1);
     for (const char *at = text; *at != '\0'; at++) {
         unsigned char byte = (unsigned char)*at;
         if (byte == '"' || byte == '\\') {
             append(line, (const char[]){'\\', *at}, 2);
         } else if (byte < 0x20 || byte >= 0x7f) {
-            char escape[8];
-            int length = snprintf(escape, sizeof escape, "\\u%04x", byte);
-            append(line, escape, (size_t)length);
+            append(line, (const char[]){'\\', 'u', '0', '0', HEX[byte >> 4], HEX[byte & 15]}, 6);
         } else {
             append(line, at, 1);
         }
@@ -66,9 +78,9 @@ static bool is_bare_word(const char *text)
 static void append_value(struct log_line *line, const struct log_field *field, bool json)
 {
     if (field->text == NULL) {
-        char number[24];
-        int length = snprintf(number, sizeof number, "%" PRId64, field->number);
-        append(line, number, (size_t)length);
+        append_text(line, field->number < 0 ? "-" : "");
+        append_number(line, field->number < 0 ? -(uint64_t)field->number : (uint64_t)field->number,
+                      1);
     } else if (json || !is_bare_word(field->text)) {
         append_quoted(line, field->text);
     } else {
@@ -76,16 +88,25 @@ static void append_value(struct log_line *line, const struct log_field *field, b
     }
 }
 
+/* A number of the date or the time, and what separates it from the next one. */
+static void append_part(struct log_line *line, uint64_t number, size_t width, const char *behind)
+{
+    append_number(line, number, width);
+    append_text(line, behind);
+}
+
 static void append_time(struct log_line *line, uint64_t wall_ns)
 {
-    struct tm parts;
-    time_t wall_s = (time_t)(wall_ns / NS_PER_S);
-    char text[32];
-    (void)gmtime_r(&wall_s, &parts);
-    size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    append(line, text, length);
-    int more = snprintf(text, sizeof text, ".%03uZ", (unsigned)(wall_ns / 1000000 % 1000));
-    append(line, text, (size_t)more);
+    uint64_t wall_s = wall_ns / NS_PER_S;
+    int64_t day = (int64_t)(wall_s / S_PER_DAY);
+    int64_t month = calendar_month_of_day(day);
+    append_part(line, (uint64_t)(month / 12), 4, "-");
+    append_part(line, (uint64_t)(month % 12 + 1), 2, "-");
+    append_part(line, (uint64_t)(day - calendar_day_of_month(month) + 1), 2, "T");
+    append_part(line, wall_s / 3600 % 24, 2, ":");
+    append_part(line, wall_s / 60 % 60, 2, ":");
+    append_part(line, wall_s % 60, 2, ".");
+    append_part(line, wall_ns / NS_PER_MS % 1000, 3, "Z");
 }
 
 size_t log_format(const struct log *log, char text[LOG_LINE_BYTES_MAX], uint64_t wall_ns,

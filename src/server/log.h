@@ -46,7 +46,7 @@ static inline struct log_field log_number(const char *key, uint64_t number)
 
 enum { LOG_LINE_BYTES_MAX = 2048 }; // longer ones are cut, below PIPE_BUF
 
-/* Writes one line. `fields` ends with a key of NULL. Thread-safe; never blocks on a pipe. */
+/* Writes one line. `fields` ends with a key of NULL. Thread-safe and async-signal-safe; never blocks on a pipe. */
 void log_event(struct log *log, enum log_level level, const char *event,
                const struct log_field *fields);
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,13 +17,19 @@
 
 static const uint64_t WALL_NS = UINT64_C(1795245151123000000); // 2026-11-21T07:12:31.123Z
 
-static void assert_line(bool json, const struct log_field *fields, const char *expected)
+static void assert_line_at(uint64_t wall_ns, bool json, const struct log_field *fields,
+                           const char *expected)
 {
     struct log log = {.json = json};
     char line[LOG_LINE_BYTES_MAX];
-    size_t length = log_format(&log, line, WALL_NS, LOG_WARN, "event", fields);
+    size_t length = log_format(&log, line, wall_ns, LOG_WARN, "event", fields);
     assert_string_equal(line, expected);
     assert_int_equal(length, strlen(expected));
+}
+
+static void assert_line(bool json, const struct log_field *fields, const char *expected)
+{
+    assert_line_at(WALL_NS, json, fields, expected);
 }
 
 static void test_a_line_says_when_how_bad_what_and_details(void **state)
@@ -34,6 +41,30 @@ static void test_a_line_says_when_how_bad_what_and_details(void **state)
     assert_line(true, fields,
                 "{\"time\":\"2026-11-21T07:12:31.123Z\",\"level\":\"warn\",\"event\":\"event\","
                 "\"word\":\"a:1\",\"n\":7}\n");
+}
+
+static void test_dates_and_numbers_of_all_lengths(void **state)
+{
+    (void)state;
+    const struct log_field fields[] = {log_number("none", 0),
+                                       log_number("most", INT64_MAX),
+                                       log_number("least", UINT64_C(1) << 63),
+                                       {NULL, NULL, 0}};
+    static const char NUMBERS[] = " warn event none=0 most=9223372036854775807 "
+                                  "least=-9223372036854775808\n";
+    static const struct {
+        uint64_t wall_s;
+        const char *date;
+    } SHOWN[] = {
+        {0, "1970-01-01T00:00:00.007Z"},          {951782399, "2000-02-28T23:59:59.007Z"},
+        {951782400, "2000-02-29T00:00:00.007Z"},  {951868800, "2000-03-01T00:00:00.007Z"},
+        {1709251199, "2024-02-29T23:59:59.007Z"}, {1735689599, "2024-12-31T23:59:59.007Z"},
+    };
+    for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++) {
+        char expected[LOG_LINE_BYTES_MAX];
+        (void)snprintf(expected, sizeof expected, "%s%s", SHOWN[i].date, NUMBERS);
+        assert_line_at(SHOWN[i].wall_s * 1000000000 + 7999999, false, fields, expected);
+    }
 }
 
 static void test_what_could_mislead_is_quoted_and_escaped(void **state)
@@ -130,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_line_says_when_how_bad_what_and_details),
+        cmocka_unit_test(test_dates_and_numbers_of_all_lengths),
         cmocka_unit_test(test_what_could_mislead_is_quoted_and_escaped),
         cmocka_unit_test(test_a_long_line_is_cut_at_a_field),
         cmocka_unit_test(test_a_level_below_is_left_out),

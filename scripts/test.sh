@@ -98,8 +98,7 @@ prepare() {
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_for_tests $missing
     fetch_languages || fail "could not fetch the packages of a lock file (is the network there?)"
-    ! wants aarch64 || unless_stamped aarch64 fetch_aarch64 scripts/test_packages.sh \
-        || fail "could not fetch libraries for arm64 from Debian (is the network there?)"
+    ! wants aarch64 || need_aarch64
 }
 
 PRESETS=("$@")

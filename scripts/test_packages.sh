@@ -124,6 +124,17 @@ fetch_aarch64() {
     rm -rf "$apt"
 }
 
+# need_aarch64: what a cross build needs, but for the build itself.
+need_aarch64() {
+    local missing
+    is_x86_64 || fail "the preset aarch64 is a cross build on an x86-64; here dev builds for this processor"
+    missing=$(missing_for_aarch64)
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$missing" ] || install_packages $missing
+    unless_stamped aarch64 fetch_aarch64 scripts/test_packages.sh \
+        || fail "could not fetch libraries for arm64 from Debian (is the network there?)"
+}
+
 fetch_languages() {
     local clients=tests/system/clients
     unless_stamped python fetch_python tests/requirements.lock \

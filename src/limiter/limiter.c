@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
+#include "platform/membership.h"
 #include "platform/random.h"
 #include "platform/siphash.h"
 #include "store/table/table.h"
@@ -75,6 +76,10 @@ static enum weir_status open_store(struct weir_limiter *limiter, const struct st
     uint64_t events_bytes = url->events_bytes != 0 ? url->events_bytes : table_events_bytes(bytes);
     limiter->store =
         url->is_shared ? table_open_shared(bytes, events_bytes) : table_open(bytes, events_bytes);
+    if (limiter->store == NULL && errno == ENOTSUP) {
+        return fail(error, WEIR_E_SYSTEM, 0, "cannot share memory with other processes: %s",
+                    membership_explain(errno));
+    }
     if (limiter->store == NULL) {
         return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
                     (unsigned long long)(bytes + events_bytes), strerror(errno));

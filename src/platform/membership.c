@@ -5,11 +5,19 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/time_units.h"
 #include "platform/random.h"
+#include "weir/clock.h"
+
+/* What one that holds the gate takes; and how late its opening may be noticed. */
+#define PAUSE_NS_MIN (50 * NS_PER_US)
+#define PAUSE_NS_MAX (10 * NS_PER_MS)
 
 /* ---- no fork meanwhile ---- */
 
@@ -66,7 +74,9 @@ int membership_open_file(const struct membership *members)
     char path[32];
     int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", members->fd);
-    int fd = is_the_file(members, members->fd) ? open(path, flags) : -1;
+    bool is_open = is_the_file(members, members->fd);
+    int fd = is_open ? open(path, flags) : -1;
+    errno = is_open ? errno : ESTALE;
     if (fd < 0 && members->path != NULL) {
         fd = open(members->path, flags);
     }
@@ -117,6 +127,8 @@ static bool set_lock(int fd, int command, short type, uint64_t from, uint64_t le
     } while (result != 0 && errno == EINTR);
     if (result != 0 && errno == EINVAL) {
         errno = ENOTSUP; // Linux before 3.15, or a kernel that only looks like it
+    } else if (result != 0 && errno == EACCES) {
+        errno = EAGAIN; // POSIX lets a system choose
     }
     return result == 0;
 }
@@ -155,7 +167,7 @@ static bool hold_gate(struct membership *members, bool *is_alone)
 {
     members->gate_fd = membership_open_file(members);
     if (members->gate_fd < 0
-        || !set_lock(members->gate_fd, F_OFD_SETLKW, F_WRLCK, MEMBERSHIP_GATE, 1)) {
+        || !set_lock(members->gate_fd, F_OFD_SETLK, F_WRLCK, MEMBERSHIP_GATE, 1)) {
         return fail_at_gate(members);
     }
     *is_alone = set_lock(members->gate_fd, F_OFD_SETLK, F_WRLCK, MEMBERSHIP_ID_MIN, 0);
@@ -236,11 +248,16 @@ bool membership_join(struct membership *members)
     return true;
 }
 
-bool membership_end(struct membership *members, bool *is_alone)
+void membership_drop(struct membership *members)
 {
     members->id = 0;
     mapping_close(&members->hold);
-    return members->fd >= 0 && hold_gate(members, is_alone);
+}
+
+bool membership_end(struct membership *members, bool *is_alone)
+{
+    membership_drop(members);
+    return hold_gate(members, is_alone);
 }
 
 void membership_close(struct membership *members)
@@ -250,6 +267,42 @@ void membership_close(struct membership *members)
         (void)close(members->fd);
     }
     members->fd = -1;
+}
+
+/* ---- waiting ---- */
+
+/* fcntl() itself could wait for the gate, but neither for a bounded time nor without the descriptor. */
+bool membership_wait(struct membership_wait *wait)
+{
+    if (errno != EAGAIN) {
+        return false;
+    }
+    uint64_t now_ns = weir_clock_now_ns();
+    if (wait->until_ns == 0) {
+        wait->until_ns = now_ns + wait->for_ns;
+        wait->pause_ns = PAUSE_NS_MIN;
+    } else if (now_ns >= wait->until_ns) {
+        errno = ETIMEDOUT;
+        return false;
+    }
+    struct timespec pause = {.tv_nsec = (long)wait->pause_ns};
+    int before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    (void)nanosleep(&pause, NULL);
+    (void)pthread_setcancelstate(before, NULL);
+    wait->pause_ns = 2 * wait->pause_ns < PAUSE_NS_MAX ? 2 * wait->pause_ns : PAUSE_NS_MAX;
+    return true;
+}
+
+const char *membership_explain(int error)
+{
+    switch (error) {
+    case ENOTSUP: return "this kernel, or emulator, does not tell which of its users are alive";
+    case ETIMEDOUT:
+        return "another process begins or ends to use it, or makes it new, and has not gone on "
+               "for seconds";
+    default: return strerror(error);
+    }
 }
 
 /* ---- asking ---- */

@@ -2,12 +2,14 @@
  *
  * Who of those that share a file, or memory, is alive. The kernel knows, by the file itself.
  *
- *     membership_fork_lock();
- *     if (membership_begin(&members, &is_alone)) {
- *         ... // nobody else joins or leaves meanwhile
- *         is_member = membership_join(&members);
- *     }
- *     membership_fork_unlock();
+ *     struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+ *     do {
+ *         membership_fork_lock();
+ *         is_member = membership_begin(&members, &is_alone)
+ *                     && ... // nobody else joins or leaves meanwhile
+ *                     && membership_join(&members);
+ *         membership_fork_unlock();
+ *     } while (!is_member && membership_wait(&wait));
  *
  * A **member** is one opening of the file by one process. Its **id** is a random number that no other member ever
  * has. It holds an open file description lock (fcntl(2), F_OFD_SETLK) on one byte of the file: the one whose offset
@@ -22,7 +24,9 @@
  * changes that. A child joins as a member of its own, when it first uses the memory.
  *
  * One more byte is the **gate**: a process that joins or leaves holds it meanwhile. So one that finds itself alone
- * behind the gate is alone, and stays alone until it opens the gate.
+ * behind the gate is alone, and stays alone until it opens the gate. That takes microseconds, but for one that is
+ * stopped, or makes a large file new. The others try again, for a bounded time and without the lock that keeps fork()
+ * waiting: a descriptor that was opened to ask for the gate is closed before that.
  *
  * Not covered: a process that is started by a bare clone(2), without fork(), in the few microseconds in which
  * another thread joins inherits the descriptors of that, and keeps its member alive.
@@ -79,15 +83,39 @@ void membership_forget(struct membership *members);
 void membership_fork_lock(void);
 void membership_fork_unlock(void);
 
-/* Waits for the gate, and holds it. *is_alone: there is no member. False, with errno. ENOTSUP: this kernel, or
- * emulator, has no such locks, or would pass them on to children. */
+/* Holds the gate. *is_alone: there is no member. False, with errno. EAGAIN: another process holds the gate. ENOTSUP:
+ * this kernel, or emulator, has no such locks, or would pass them on to children. */
 bool membership_begin(struct membership *members, bool *is_alone);
 
 /* Becomes a member, and opens the gate. False, with errno: it is none, and the gate is open. */
 bool membership_join(struct membership *members);
 
-/* Is a member no longer, and holds the gate. *is_alone as above. False: the gate is open. */
+/* Is a member no longer, and holds the gate. *is_alone as above. False, with errno, as membership_begin(): it may be
+ * tried again. */
 bool membership_end(struct membership *members, bool *is_alone);
+
+/* Is a member no longer, as one that died. */
+void membership_drop(struct membership *members);
+
+/* How long to try again. One that joins has to; one that leaves without the gate only leaves the next one some work. */
+#define MEMBERSHIP_JOIN_NS  UINT64_C(7000000000)
+#define MEMBERSHIP_LEAVE_NS UINT64_C(1000000000)
+
+/*   for_ns    all in all, since the first time
+ *   until_ns  0 before that
+ *   pause_ns  the last pause */
+struct membership_wait {
+    uint64_t for_ns;
+    uint64_t until_ns;
+    uint64_t pause_ns;
+};
+
+/* After a function above has failed: true, after a pause, if it is to be tried again. False, with errno, if that does
+ * not help, or ETIMEDOUT. To be called without the lock. The thread cannot be cancelled in here. */
+bool membership_wait(struct membership_wait *wait);
+
+/* What errno means after any function here, for a sentence that has said what cannot be done. */
+const char *membership_explain(int error);
 
 /* Opens the gate, if it is held, and releases everything. */
 void membership_close(struct membership *members);

@@ -28,10 +28,14 @@ static struct membership join(void)
 {
     struct membership members;
     bool is_alone;
-    bool done = membership_open(&members, memory_fd, NULL);
-    membership_fork_lock();
-    done = done && membership_begin(&members, &is_alone) && membership_join(&members);
-    membership_fork_unlock();
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+    bool is_open = membership_open(&members, memory_fd, NULL);
+    bool done;
+    do {
+        membership_fork_lock();
+        done = is_open && membership_begin(&members, &is_alone) && membership_join(&members);
+        membership_fork_unlock();
+    } while (!done && membership_wait(&wait));
     if (!done) {
         give_up("cannot join");
     }

@@ -39,10 +39,14 @@ static int tear_down(void **state)
 
 static bool try_join(struct membership *members, int fd, bool *is_alone)
 {
-    bool done = membership_open(members, fd, NULL);
-    membership_fork_lock();
-    done = done && membership_begin(members, is_alone) && membership_join(members);
-    membership_fork_unlock();
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+    bool is_open = membership_open(members, fd, NULL);
+    bool done;
+    do {
+        membership_fork_lock();
+        done = is_open && membership_begin(members, is_alone) && membership_join(members);
+        membership_fork_unlock();
+    } while (!done && membership_wait(&wait));
     return done;
 }
 
@@ -341,6 +345,30 @@ static void test_the_gate_is_held_while_one_joins_or_leaves(void **state)
     membership_fork_unlock();
 }
 
+static void test_a_gate_that_is_held_is_tried_for_a_bounded_time(void **state)
+{
+    int fd = *(int *)*state;
+    struct membership holder, other;
+    struct membership_wait wait = {.for_ns = 1000000};
+    bool is_alone;
+    assert_true(membership_open(&holder, fd, NULL));
+    assert_true(membership_open(&other, fd, NULL));
+    membership_fork_lock();
+    assert_true(membership_begin(&holder, &is_alone));
+    do {
+        assert_false(membership_begin(&other, &is_alone));
+        assert_int_equal(errno, EAGAIN);
+    } while (membership_wait(&wait));
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_false(membership_wait(&wait)); // nothing to wait for
+    assert_true(membership_join(&holder));
+    assert_true(membership_begin(&other, &is_alone));
+    assert_false(is_alone);
+    membership_close(&other);
+    membership_fork_unlock();
+    (void)leave(&holder);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -355,6 +383,7 @@ int main(void)
         TEST(test_numbers_of_processes_mean_nothing),
         TEST(test_one_that_dies_at_the_gate_opens_it),
         TEST(test_the_gate_is_held_while_one_joins_or_leaves),
+        TEST(test_a_gate_that_is_held_is_tried_for_a_bounded_time),
     };
     (void)alarm(HANGS_S);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -752,6 +752,36 @@ static void test_a_child_is_told_where_the_kernel_wipes_nothing(void **state)
     }
 }
 
+static bool is_refused_for_its_users(const char *url)
+{
+    struct weir_limiter *limiter;
+    struct weir_error error = {.message = ""};
+    return weir_limiter_open(&limiter, &(struct weir_limiter_config){.store = url}, &error)
+               == WEIR_E_SYSTEM
+           && strstr(error.message, "this kernel, or emulator, does not tell which of its users "
+                                    "are alive")
+                  != NULL;
+}
+
+/* As under qemu-user. */
+static void test_what_cannot_be_shared_says_why(void **state)
+{
+    struct place *place = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        bool can = answer_advice(0);
+        bool right =
+            is_refused_for_its_users("memory:?shared=yes") && is_refused_for_its_users(place->url);
+        _exit(!can ? 77 : right ? 0 : 1);
+    }
+    int code = exit_code_of(child);
+    if (code == 77) {
+        print_message("no seccomp here: madvise() answers as it does\n");
+        skip();
+    }
+    assert_int_equal(code, 0);
+}
+
 #if !defined(WEIR_TSAN)
 static void test_shared_memory_is_one_limit_for_all_children(void **state)
 {
@@ -817,6 +847,7 @@ int main(void)
         TEST(test_locks_of_a_copy_have_heirs),
         TEST(test_private_memory_says_in_a_child_what_to_open),
         TEST(test_a_child_is_told_where_the_kernel_wipes_nothing),
+        TEST(test_what_cannot_be_shared_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,10 @@
  *
  * What a process finds that opens a file: whether the last one left it whole, whether it is of this boot and at this
  * inode; and that nothing of this is believed while others use it. */
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "../support/store_place.h"
 
@@ -206,6 +209,129 @@ static void test_a_child_that_never_takes_says_nothing(void **state)
     assert_int_equal(read_header(place->path).in_use, 0);
 }
 
+/* ---- the gate ---- */
+
+static void set_gate(int fd, short type)
+{
+    struct flock gate = {.l_type = type, .l_start = (off_t)MEMBERSHIP_GATE, .l_len = 1};
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &gate), 0);
+}
+
+/* As a process that is stopped while it joins. */
+static int hold_gate(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    set_gate(fd, F_WRLCK);
+    return fd;
+}
+
+/* Children may have the descriptor, too. */
+static void open_gate(int fd)
+{
+    set_gate(fd, F_UNLCK);
+    assert_int_equal(close(fd), 0);
+}
+
+/* Whether a thread of a process waits for something. */
+static bool is_asleep(pid_t pid, pid_t tid)
+{
+    char path[64];
+    char state = '?';
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)tid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+    (void)fclose(file);
+    return state == 'S';
+}
+
+struct opener {
+    const char *url;
+    atomic_int tid;
+    struct weir_limiter *limiter;
+    enum weir_status status;
+};
+
+static void *open_it(void *context)
+{
+    struct opener *opener = context;
+    atomic_store(&opener->tid, gettid());
+    opener->status = weir_limiter_open(&opener->limiter,
+                                       &(struct weir_limiter_config){.store = opener->url}, NULL);
+    return NULL;
+}
+
+enum { FORKS = 5 };
+
+static void test_one_that_waits_to_open_holds_up_no_fork(void **state)
+{
+    struct place *place = *state;
+    struct opener opener = {.url = place->url};
+    pthread_t thread;
+    pid_t children[FORKS];
+    make(place->url);
+    int gate = hold_gate(place->path);
+    assert_int_equal(pthread_create(&thread, NULL, open_it, &opener), 0);
+    for (int i = 0; i < FORKS; i++) { // of which some come while it sleeps
+        while (opener.tid == 0 || !is_asleep(getpid(), opener.tid)) {
+            (void)sched_yield();
+        }
+        children[i] = fork();
+        if (children[i] == 0) {
+            (void)alarm(60);
+            (void)pause();
+            _exit(1);
+        }
+    }
+    open_gate(gate);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(opener.status, WEIR_OK);
+    weir_limiter_close(opener.limiter);
+    assert_int_equal(read_header(place->path).in_use, 0); // no child holds what the thread held
+    for (int i = 0; i < FORKS; i++) {
+        kill_user(children[i]);
+    }
+}
+
+static void test_a_child_waits_for_the_gate_to_join(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *limiter = open_url(place->url);
+    int gate = hold_gate(place->path);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(60);
+        bool right = take(limiter, "k", 1).verdict == WEIR_ALLOWED;
+        weir_limiter_close(limiter);
+        _exit(right ? 0 : 1);
+    }
+    while (!is_asleep(child, child)) {
+        (void)sched_yield();
+    }
+    open_gate(gate);
+    assert_int_equal(exit_code_of(child), 0);
+    assert_int_equal(take(limiter, "k", 10).verdict, WEIR_LIMITED); // it was this file
+    weir_limiter_close(limiter);
+    assert_int_equal(read_header(place->path).in_use, 0);
+}
+
+static void test_one_that_may_not_pass_the_gate_says_so_and_repairs_nothing(void **state)
+{
+    struct place *place = *state;
+    struct weir_limiter *limiter;
+    make(place->url);
+    kill_user(start_user(place));
+    const struct weir_limiter_config config = {.store = place->url};
+    int gate = hold_gate(place->path);
+    assert_refused(&config, WEIR_E_SYSTEM, "another process begins or ends to use it");
+    open_gate(gate);
+    assert_int_equal(read_header(place->path).in_use, 1); // what the killed left
+    struct file_header header = open_and_look(place->path, &limiter);
+    assert_epochs(&header, 1, 0);
+    weir_limiter_close(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +343,9 @@ int main(void)
         TEST(test_a_copy_of_a_used_file_begins_an_epoch),
         TEST(test_no_boot_id_is_believed_beside_others),
         TEST(test_a_child_that_never_takes_says_nothing),
+        TEST(test_one_that_waits_to_open_holds_up_no_fork),
+        TEST(test_a_child_waits_for_the_gate_to_join),
+        TEST(test_one_that_may_not_pass_the_gate_says_so_and_repairs_nothing),
     };
     (void)alarm(120);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -268,15 +268,10 @@ static enum weir_status join(struct opening *opening)
     if (membership_open(&table->members, opening->fd, opening->name) && table_join(table)) {
         return WEIR_OK;
     }
-    if (errno == ENOTSUP) {
-        return fail(
-            opening->error, WEIR_E_SYSTEM, 0,
-            "cannot share %.*s: this kernel, or emulator, does not tell which of its users are "
-            "alive; ask a server: weir serve",
-            PATH_SHOWN, opening->config->path);
-    }
-    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot share %.*s with its other users: %s",
-                PATH_SHOWN, opening->config->path, strerror(errno));
+    int why = errno;
+    return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot share %.*s with its other users: %s%s",
+                PATH_SHOWN, opening->config->path, membership_explain(why),
+                why == ENOTSUP ? "; ask a server: weir serve" : "");
 }
 
 /* ---- mapping ---- */

@@ -96,9 +96,13 @@ static bool join_locked(struct table *table)
 
 bool table_join(struct table *table)
 {
-    membership_fork_lock();
-    bool done = join_locked(table);
-    membership_fork_unlock();
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+    bool done;
+    do {
+        membership_fork_lock();
+        done = join_locked(table);
+        membership_fork_unlock();
+    } while (!done && membership_wait(&wait));
     return done;
 }
 
@@ -110,35 +114,69 @@ static void follow_epoch(struct table *root)
     root->store.waiting_since = store->waiting_since;
 }
 
-bool table_join_again(struct table *root)
+/* All tables or none, for another thread may do the same before the next try. */
+static bool join_all_locked(struct table *root)
 {
-    bool done = true;
-    membership_fork_lock();
-    if (table_is_inherited(root)) {
-        for (struct table *table = root; table != NULL && done; table = table->next) {
-            membership_forget(&table->members);
-            done = join_locked(table);
-        }
-        if (done) {
-            follow_epoch(root);
-            table_own(root);
+    struct table *table = root;
+    for (; table != NULL; table = table->next) {
+        membership_forget(&table->members);
+        if (!join_locked(table)) {
+            break;
         }
     }
-    membership_fork_unlock();
+    if (table == NULL) {
+        follow_epoch(root);
+        table_own(root);
+        return true;
+    }
+    int why = errno;
+    for (struct table *joined = root; joined != table; joined = joined->next) {
+        membership_drop(&joined->members);
+    }
+    errno = why;
+    return false;
+}
+
+bool table_join_again(struct table *root)
+{
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+    bool done;
+    do {
+        membership_fork_lock();
+        done = !table_is_inherited(root) || join_all_locked(root);
+        membership_fork_unlock();
+    } while (!done && membership_wait(&wait));
     return done;
+}
+
+/* Of a member: the last one says that the file is not in use. */
+static bool leave_locked(struct table *table)
+{
+    struct membership *members = &table->members;
+    struct file_header *header = header_of(table);
+    bool is_alone = false;
+    if (table_is_inherited(table->root)) {
+        membership_forget(members); // the parent's
+    } else if (!membership_end(members, &is_alone)) {
+        return false;
+    }
+    if (is_alone && header != NULL) {
+        header->in_use = 0;
+    }
+    membership_close(members);
+    return true;
 }
 
 void table_leave(struct table *table)
 {
-    struct file_header *header = header_of(table);
-    bool is_alone = false;
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_LEAVE_NS};
+    bool has_left = table->members.fd < 0 || table->members.id == 0; // it never joined
+    do {
+        membership_fork_lock();
+        has_left = has_left || leave_locked(table);
+        membership_fork_unlock();
+    } while (!has_left && membership_wait(&wait));
     membership_fork_lock();
-    if (table_is_inherited(table->root)) {
-        membership_forget(&table->members); // the parent's
-    } else if (table->members.fd >= 0 && membership_end(&table->members, &is_alone) && is_alone
-               && header != NULL) {
-        header->in_use = 0;
-    }
-    membership_close(&table->members);
+    membership_close(&table->members); // without the gate it leaves as one that is killed
     membership_fork_unlock();
 }

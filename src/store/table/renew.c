@@ -29,16 +29,10 @@ static void make_new(struct opening *opening)
     header->in_use = 0;
 }
 
-static enum weir_status renew_alone(struct opening *opening)
+/* Behind the gate. */
+static enum weir_status renew_alone(struct opening *opening, bool is_alone)
 {
     const char *path = opening->config->path;
-    struct membership *members = &opening->table->members;
-    bool is_alone;
-    if (!membership_open(members, opening->fd, opening->name)
-        || !membership_begin(members, &is_alone)) {
-        return fail(opening->error, WEIR_E_SYSTEM, 0, "cannot have %.*s alone: %s", PATH_SHOWN,
-                    path, strerror(errno));
-    }
     if (!is_alone) {
         return fail(opening->error, WEIR_E_FILE, 0,
                     "%.*s is in use: end the processes that have it open first; fuser -v '%.*s' "
@@ -51,17 +45,34 @@ static enum weir_status renew_alone(struct opening *opening)
                                           PATH_SHOWN, path, strerror(errno));
 }
 
+static enum weir_status renew(struct opening *opening)
+{
+    struct membership *members = &opening->table->members;
+    struct membership_wait wait = {.for_ns = MEMBERSHIP_JOIN_NS};
+    enum weir_status status = WEIR_OK;
+    bool is_open = membership_open(members, opening->fd, opening->name);
+    bool done;
+    do {
+        bool is_alone;
+        membership_fork_lock();
+        done = is_open && membership_begin(members, &is_alone);
+        if (done) {
+            status = renew_alone(opening, is_alone);
+            membership_close(members);
+        }
+        membership_fork_unlock();
+    } while (!done && membership_wait(&wait));
+    return done ? status
+                : fail(opening->error, WEIR_E_SYSTEM, 0, "cannot have %.*s alone: %s", PATH_SHOWN,
+                       opening->config->path, membership_explain(errno));
+}
+
 enum weir_status table_renew_file(const char *path, struct weir_error *error)
 {
     const struct file_config config = {.path = path, .must_exist = true};
     struct opening opening;
     enum weir_status status = opening_look(&opening, &config, error);
-    if (status == WEIR_OK) {
-        membership_fork_lock();
-        status = renew_alone(&opening);
-        membership_close(&opening.table->members);
-        membership_fork_unlock();
-    }
+    status = status == WEIR_OK ? renew(&opening) : status;
     opening_drop(&opening);
     return status;
 }

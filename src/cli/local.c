@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/local.h"
 
-#include "cli/stuck.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "server/store_end.h"
 
 int local_open(struct local *local, const struct question *question)
 {
@@ -65,7 +65,7 @@ int local_send(struct local *local, struct question *question)
         local->requests.requests[i].cost_micro = question->cost_micro;
     }
     local->wait_ns = question->wait_ms * NS_PER_MS;
-    stuck_watch(STUCK_S + question->wait_ms / 1000);
+    store_end_watch(STUCK_S + question->wait_ms / 1000);
     if (question->looks_ahead) {
         look_ahead(local, question);
         question->looks_ahead = false;
@@ -85,7 +85,7 @@ void local_receive(struct local *local, const struct question *question, struct 
     (void)pthread_join(local->thread, NULL);
     (void)!read(local->fd, &counter, sizeof counter);
     local->is_asking = false;
-    stuck_end();
+    store_end_unwatch();
     question_begin_answer(question, answer);
     answer->is_local = true;
     memcpy(answer->each, local->decisions, sizeof answer->each);
@@ -100,8 +100,8 @@ void local_close(struct local *local)
     if (local->fd > 0) {
         (void)close(local->fd);
     }
-    stuck_watch(STUCK_S);
+    store_end_watch(STUCK_S);
     weir_limiter_close(local->limiter);
-    stuck_end();
+    store_end_unwatch();
     local->limiter = NULL;
 }

@@ -440,7 +440,7 @@ static int send_request(struct question *question, struct client *client, bool o
 int question_send(struct question *question, struct client *client)
 {
     if (question->local != NULL) {
-        client_set_timeout(client, UINT64_MAX / 2); // stuck.h says when this has taken too long
+        client_set_timeout(client, UINT64_MAX / 2); // store_end.h says when this has taken too long
         return local_send(question->local, question);
     }
     client_set_timeout(client, question->timeout_ns + question->wait_ms * NS_PER_MS);

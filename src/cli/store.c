@@ -12,16 +12,14 @@
 
 #include "cli/store_option.h"
 #include "cli/store_resize.h"
-#include "cli/stuck.h"
 #include "core/quantity.h"
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
+#include "server/store_end.h"
 #include "store/table/file_header.h"
 #include "store/table/renew.h"
 
 enum { OPTION_STORE, OPTION_EVENTS, OPTION_FORCE, OPTION_JSON };
-
-enum { SCANNED_PER_S = 64 << 20 }; // at least, of a store that is looked through
 
 enum { GROW_FROM_PERCENT = 70 }; // of the slots in use: beyond 80 some may find no room
 
@@ -33,7 +31,7 @@ static const struct option OPTIONS[] = {
                        "otherwise it changes in proportion"},
     [OPTION_FORCE] = {"force", NULL,
                       "of reset: make everything behind the header of the file new,\n"
-                      "also if it is damaged; nobody else may have the file open"},
+                      "also if it is damaged; no other process may have the file open"},
     [OPTION_JSON] = {"json", NULL, "one line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -127,10 +125,19 @@ static void say(const struct status *status, const char *url)
     }
 }
 
-static int run_status(const struct weir_limiter *limiter, const char *url, bool json)
+static int run_status(const struct command *command, const struct weir_limiter *limiter,
+                      const char *url, bool json)
 {
     struct status status;
     read_status(limiter, &status);
+    if (status.stats.used_count > status.stats.slot_count) {
+        complain(command,
+                 "%s is damaged: it counts more slots in use than it has; when all that use it "
+                 "have ended, copy it; this forgets what is in it: "
+                 "weir store reset --force --store '%s'",
+                 url, url);
+        return CLI_FAILED;
+    }
     if (json) {
         say_json(&status);
     } else {
@@ -167,9 +174,10 @@ struct upkeep {
 };
 
 /* Without a look at what is in it. */
-static int run_renewal(const struct command *command, const char *path, bool json)
+static int run_renewal(const struct command *command, const char *url, const char *path, bool json)
 {
     struct weir_error error;
+    store_end_begin(url, NULL);
     if (table_renew_file(path, &error) != WEIR_OK) {
         complain(command, "%s", error.message);
         return CLI_FAILED;
@@ -215,18 +223,20 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
     int code = store_option_complete(&upkeep->store, command);
     code = code == CLI_DONE ? check_there(command, upkeep->store.url, &url) : code;
     if (code == CLI_DONE && is_action(upkeep, "resize")) {
+        store_end_begin(upkeep->store.url, NULL);
         return store_resize(command, url.path, upkeep->bytes, upkeep->events_bytes, upkeep->json);
     }
     if (code == CLI_DONE && upkeep->force) {
-        return run_renewal(command, url.path, upkeep->json);
+        return run_renewal(command, upkeep->store.url, url.path, upkeep->json);
     }
     code = code == CLI_DONE ? store_option_open(&upkeep->store, command, &limiter) : code;
     if (code == CLI_DONE) {
-        stuck_watch(STUCK_S + limiter_bytes(limiter) / SCANNED_PER_S);
-        code = is_action(upkeep, "reset") ? run_reset(limiter, upkeep->json)
-                                          : run_status(limiter, upkeep->store.url, upkeep->json);
+        store_end_watch(STUCK_S + limiter_bytes(limiter) / SCANNED_PER_S);
+        code = is_action(upkeep, "reset")
+                   ? run_reset(limiter, upkeep->json)
+                   : run_status(command, limiter, upkeep->store.url, upkeep->json);
         weir_limiter_close(limiter);
-        stuck_end();
+        store_end_unwatch();
     }
     return code;
 }
@@ -318,7 +328,8 @@ const struct command STORE_COMMAND = {
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
                 "    weir store resize 64M\n"
-                "    weir store reset\n",
+                "    weir store reset\n"
+                "    weir store reset --force --store file:/var/lib/weir/buckets\n",
     .options = OPTIONS,
     .run = run_store,
 };

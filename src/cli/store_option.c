@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/store_option.h"
 
-#include "cli/stuck.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 
 #include "limiter/names/names.h"
 #include "limiter/together.h"
-#include "server/process.h"
+#include "server/store_end.h"
 
 enum { PATH_BYTES_MAX = 1024 };
 
@@ -184,11 +182,10 @@ int store_option_open(const struct store_option *store, const struct command *co
 {
     struct weir_limiter_config config = {.store = store->url};
     struct weir_error error = {.message = ""};
-    process_end_if_cut(NULL);
-    stuck_begin(store->url);
-    stuck_watch(STUCK_S);
+    store_end_begin(store->url, NULL);
+    store_end_watch_opening();
     enum weir_status status = weir_limiter_open(limiter, &config, &error);
-    stuck_end();
+    store_end_unwatch();
     if (status == WEIR_E_SYNTAX) {
         complain_at(command, store->url, &error);
         return CLI_USAGE;
@@ -210,11 +207,11 @@ int store_option_ask(const struct store_option *store, const struct question *qu
         return code;
     }
     code = store_option_compile(&made, limiter, question);
-    stuck_watch(STUCK_S);
+    store_end_watch(STUCK_S);
     if (code == CLI_DONE) {
         store_option_decide(limiter, &made, question, answer);
     }
     weir_limiter_close(limiter);
-    stuck_end();
+    store_end_unwatch();
     return code;
 }

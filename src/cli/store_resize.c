@@ -7,14 +7,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "limiter/shared_lines/shared_move.h"
-#include "server/process.h"
+#include "server/store_end.h"
 #include "store/table/resize.h"
 
 /* ^C gives everything back as it was. ^Z, ^S and a terminal whose other end hangs do not stop this process:
- * while it moves the buckets, every take of a bucket that has moved waits for it. */
+ * while it moves the buckets, every take of a bucket that has moved waits for it. All that from the first step
+ * on; before that it has changed nothing, waits for others that use the file, and ends as any command does. */
 static volatile sig_atomic_t is_interrupted;
 
 static void note_interrupt(int number)
@@ -36,12 +38,25 @@ static void catch_interrupts(void)
     (void)sigaction(SIGTTOU, &action, NULL);
 }
 
-/* What was shown last, on a terminal. */
+/*   is_shown        on a terminal
+ *   phase, percent  what was shown last
+ *   patience_s      what a step takes at most that may have to wait for others
+ *   is_caught       ^C is */
 struct progress {
     bool is_shown;
     enum resize_phase phase;
     uint64_t percent;
+    uint64_t patience_s;
+    bool is_caught;
 };
+
+/* A look through the whole file is a step, too. */
+static uint64_t patience_s(const char *path)
+{
+    struct stat status;
+    uint64_t bytes = stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    return STUCK_S + bytes / SCANNED_PER_S;
+}
 
 /* Only what the terminal takes at once. */
 __attribute__((format(printf, 1, 2))) static void show(const char *format, ...)
@@ -55,12 +70,28 @@ __attribute__((format(printf, 1, 2))) static void show(const char *format, ...)
     va_end(args);
 }
 
+/* Making a file and writing it take as long as the disk does. With the last of the new one at hand, locks are
+ * waited for. */
+static void watch_step(const struct progress *progress, enum resize_phase phase, bool is_last)
+{
+    if (phase == RESIZE_MOVING || (phase == RESIZE_ALLOCATING && is_last)) {
+        store_end_watch(progress->patience_s);
+    } else {
+        store_end_unwatch();
+    }
+}
+
 /* Shows nothing while buckets move, which is soon over: ^S may come between the question whether the terminal
  * takes something and the writing. */
 static bool watch(void *context, enum resize_phase phase, uint64_t done, uint64_t total)
 {
     struct progress *progress = context;
     uint64_t percent = 100 * done / total;
+    if (!progress->is_caught) {
+        catch_interrupts();
+        progress->is_caught = true;
+    }
+    watch_step(progress, phase, done == total);
     if (progress->is_shown && phase != RESIZE_MOVING
         && (phase != progress->phase || percent != progress->percent)) {
         show("\r%-20s %3" PRIu64 " %%",
@@ -104,7 +135,9 @@ static void say(const char *path, uint64_t bytes, const struct resize_report *re
 int store_resize(const struct command *command, const char *path, uint64_t bytes,
                  uint64_t events_bytes, bool json)
 {
-    struct progress progress = {.is_shown = !json && isatty(STDERR_FILENO) != 0, .percent = 101};
+    struct progress progress = {.is_shown = !json && isatty(STDERR_FILENO) != 0,
+                                .percent = 101,
+                                .patience_s = patience_s(path)};
     struct room_mover mover;
     room_mover_init(&mover);
     struct resize_config config = {.path = path,
@@ -115,9 +148,9 @@ int store_resize(const struct command *command, const char *path, uint64_t bytes
                                    .context = &progress};
     struct resize_report report;
     struct weir_error error = {.message = ""};
-    process_end_if_cut(NULL);
-    catch_interrupts();
+    store_end_watch(progress.patience_s);
     enum weir_status status = resize_file(&config, &report, &error);
+    store_end_unwatch();
     if (progress.is_shown && progress.percent <= 100) {
         show("\r%-26s\r", "");
     }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -86,37 +85,6 @@ bool process_hold_standard_fds(void)
             return close(fd) == 0;
         }
     }
-}
-
-static struct log *log_of_the_end;
-
-/* BUS_ADRERR: beyond the end of a mapped file. Nothing that was locked stays so: locks of a file are
- * have heirs. The thread was reading buckets, so it is in no function of the C library, and may write a line of
- * the log from here. */
-static void end_if_cut(int signal_number, siginfo_t *info, void *context)
-{
-    static const char WHY[] =
-        "the file of the store was cut short while it was open, or its disk has failed";
-    (void)context;
-    if (info->si_code == BUS_ADRERR) {
-        if (log_of_the_end != NULL) {
-            LOG(log_of_the_end, LOG_ERROR, "store_cut", log_text("why", WHY));
-        } else {
-            (void)!write(STDERR_FILENO, "weir: ", 6);
-            (void)!write(STDERR_FILENO, WHY, sizeof WHY - 1);
-            (void)!write(STDERR_FILENO, "\n", 1);
-        }
-        _exit(3);
-    }
-    (void)signal(signal_number, SIG_DFL); // something else: once more, and then as ever
-}
-
-void process_end_if_cut(struct log *log)
-{
-    log_of_the_end = log;
-    struct sigaction action = {.sa_sigaction = end_if_cut, .sa_flags = SA_SIGINFO};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGBUS, &action, NULL);
 }
 
 size_t process_processor_count(void)

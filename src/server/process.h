@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/log.h"
-
 struct process_usage {
     uint64_t user_cpu_us, system_cpu_us;
     uint64_t resident_bytes, resident_bytes_max, virtual_bytes;
@@ -22,10 +20,6 @@ void process_usage_read(struct process_usage *usage);
 /* Opens /dev/null in place of whichever of standard input, output and error is closed: otherwise a
  * client's socket could become fd 2, and the log go there. False if it cannot. Startup only. */
 bool process_hold_standard_fds(void);
-
-/* From now on the process says so and ends with 3 when a file that it has mapped is cut short, or its disk
- * fails (SIGBUS), instead of being killed with a core: in this log, or if it is NULL as a sentence. Startup only. */
-void process_end_if_cut(struct log *log);
 
 /* Gives memory that was freed, and that the allocator keeps, back to the system. May take milliseconds per 100 MiB,
  * in which other threads that allocate wait. Thread-safe. */

@@ -21,6 +21,7 @@
 #include "server/editions.h"
 #include "server/process.h"
 #include "server/startup.h"
+#include "server/store_end.h"
 #include "server/systemd.h"
 #include "server/worker.h"
 #include "weir/clock.h"
@@ -193,13 +194,17 @@ static bool open_limiter(struct server *server)
                                          .store = options->store,
                                          .caller_clock = options->test_clock};
     struct weir_error error;
-    process_end_if_cut(&server->log);
-    if (weir_limiter_open(&server->limiter, &config, &error) != WEIR_OK) {
-        complain_about_store(server, error.message);
-        return false;
-    }
     server->is_stored = options->store != NULL && strncmp(options->store, "file:", 5) == 0;
-    return true;
+    if (server->is_stored) {
+        store_end_begin(options->store, &server->log);
+        store_end_watch_opening();
+    }
+    enum weir_status status = weir_limiter_open(&server->limiter, &config, &error);
+    store_end_unwatch();
+    if (status != WEIR_OK) {
+        complain_about_store(server, error.message);
+    }
+    return status == WEIR_OK;
 }
 
 static bool open_address_table(struct server *server)

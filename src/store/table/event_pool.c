@@ -17,6 +17,13 @@ void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes,
     pool->chunk_count = bytes / CHUNK_BYTES - 1;
 }
 
+bool event_pool_is_possible(const struct event_pool *pool)
+{
+    /* Relaxed: each by itself, whatever the other is by then. */
+    return load_relaxed(&pool->header->fresh_count) <= pool->chunk_count
+           && load_relaxed(&pool->header->free_count) <= pool->chunk_count;
+}
+
 static void put_in_list(struct pool_header *header, struct chunk *chunk, uint64_t id)
 {
     chunk->next = (uint32_t)header->free_first;

@@ -86,6 +86,9 @@ struct event_pool {
 void event_pool_place(struct event_pool *pool, void *memory, uint64_t bytes,
                       const struct membership *members);
 
+/* False: its counts cannot be, so the memory is damaged. Others may use it meanwhile. */
+bool event_pool_is_possible(const struct event_pool *pool);
+
 static inline struct chunk *event_pool_chunk(const struct event_pool *pool, uint64_t id)
 {
     return id >= 1 && id <= pool->chunk_count ? &pool->chunks[id - 1] : NULL;

@@ -481,9 +481,22 @@ static enum weir_status check_file(struct opening *opening)
     return status == WEIR_OK ? lay_table(opening, shape, stamp->regions) : status;
 }
 
+/* What its regions say of themselves in a few words. Most damage shows only where it is. */
+static enum weir_status check_body(const struct opening *opening)
+{
+    return event_pool_is_possible(&opening->table->events)
+               ? WEIR_OK
+               : refuse(opening, false,
+                        "is damaged: it counts more events than it has room for; when all that use "
+                        "it have ended, copy it; this forgets what is in it: weir store reset "
+                        "--force --store 'file:%.*s'",
+                        PATH_SHOWN, opening->config->path);
+}
+
 static enum weir_status use_file(struct opening *opening)
 {
     enum weir_status status = check_file(opening);
+    status = status == WEIR_OK ? check_body(opening) : status;
     return status == WEIR_OK ? join(opening) : status;
 }
 

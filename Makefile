@@ -40,8 +40,8 @@ test-aarch64: ## the C tests for aarch64, on an x86-64: a cross build, run by qe
 fuzz: ## fuzz every parser for FUZZ_SECONDS=60 each
 	@scripts/fuzz.sh
 
-mutants: ## break weir on purpose, one way at a time, and see the tests notice
-	@scripts/mutants.sh
+mutants: ## break weir on purpose, and see the tests notice (NAMES="core server.wheel_early")
+	@scripts/mutants.sh $(NAMES)
 
 format: ## clang-format every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -26,7 +26,7 @@ broken() {
 in_ctest() {
     local preset=$1 log=$RESULTS/ctest-$1.log
     progress "$preset: C tests"
-    ctest --test-dir "build/${preset%%-*}" -j "$JOBS" --timeout 600 -LE 'soak|mutants' \
+    ctest --test-dir "build/${preset%%-*}" -j "$JOBS" --timeout 600 -LE soak \
         --output-on-failure --no-tests=error --output-junit "$RESULTS/ctest-$preset.xml" \
         "${@:2}" >"$log" 2>&1 || grep -vE '^ *[0-9/]+ Test .* Passed|^ +Start ' "$log" || true
     [ -s "$RESULTS/ctest-$preset.xml" ] || broken "ctest of $preset (see $log)"
@@ -47,7 +47,7 @@ in_pytest() {
 SHARING='example\.shared_file|unit\.(block|limiter|lock|matrix|membership|shared_.*|store_(file|home))'
 SHARING+='|conformance\.(file|forked)|concurrency\.shared_lines.*|processes\..*'
 # What does not depend on the processor, and takes long: arithmetic, and the explorer's orders.
-ELSEWHERE='property\..*|concurrency\.(explore_.*|mutants)'
+ELSEWHERE='property\..*|concurrency\.explore_.*'
 
 # As the first 64-bit processors are (ARMv8.0, without LSE); what threads do to each other as the latest, too.
 in_qemu() {

@@ -21,7 +21,6 @@ missing_for_tests() {
     has clang || printf 'clang '
     has clang-format || printf 'clang-format '
     has shellcheck || printf 'shellcheck '
-    has patch || printf 'patch '
     has pkg-config && pkg-config --exists cmocka || printf 'libcmocka-dev '
     has redis-server || printf 'redis-server '
     has redis-cli || printf 'redis-tools '

@@ -112,20 +112,21 @@ static const struct loss {
          "put that file there, or restart this server, which then begins with empty buckets"},
 };
 
-/* Says once that the file has lost its name, and once that it has it again. */
+/* Says once that the file has lost its name, and once that it has it again. By then /healthz says so, too. */
 static void tell_name(struct server *server)
 {
     struct store *store = server->limiter->store;
     enum store_name name = store->ops->look_at_name(store);
     bool is_gone = name != STORE_NAMED;
-    if (is_gone && !watch_is_gone(server)) {
+    /* Relaxed: nothing follows from it. */
+    bool was_gone =
+        atomic_exchange_explicit(&server->watch.is_gone, is_gone, memory_order_relaxed) != 0;
+    if (is_gone && !was_gone) {
         LOG(&server->log, LOG_ERROR, "store_gone", log_text("url", server->options.store),
             log_text("why", LOSSES[name].why), log_text("remedy", LOSSES[name].remedy));
-    } else if (!is_gone && watch_is_gone(server)) {
+    } else if (!is_gone && was_gone) {
         LOG(&server->log, LOG_INFO, "store_back", log_text("url", server->options.store));
     }
-    /* Relaxed: nothing follows from it. */
-    atomic_store_explicit(&server->watch.is_gone, is_gone, memory_order_relaxed);
 }
 
 static void tell_regained(struct server *server, const struct store_regained *regained)
@@ -163,13 +164,14 @@ void watch_follow(struct server *server)
     room_mover_init(&mover);
     enum weir_status status =
         store->ops->regain_name(store, &mover.lines, store_now_ns(server), &regained, &error);
+    if (status == WEIR_OK && regained.outcome != STORE_AS_IT_WAS) {
+        atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
+    }
     tell_regained(server, &regained);
     if (status != WEIR_OK) {
         LOG(&server->log, LOG_ERROR, "store_not_followed", log_text("url", server->options.store),
             log_text("why", error.message),
             log_text("remedy", "mend that, and send SIGHUP again; or restart this server"));
-    } else if (regained.outcome != STORE_AS_IT_WAS) {
-        atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
     }
     server->watch.next_ns = 0;
 }

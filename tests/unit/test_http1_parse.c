@@ -547,7 +547,7 @@ static void test_decodes_escapes_wherever_they_are(void **state)
     enum { TEXT_BYTES = 20 };
     for (size_t first = 0; first < TEXT_BYTES; first++) {
         for (size_t second = first + 1; second < TEXT_BYTES; second++) {
-            char encoded[TEXT_BYTES + 3] = "";
+            char encoded[3 * TEXT_BYTES] = "";
             char expected[TEXT_BYTES + 1] = "abcdefghijklmnopqrst";
             char room[TEXT_BYTES];
             size_t used;

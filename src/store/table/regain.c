@@ -249,16 +249,19 @@ static enum weir_status regain(struct regaining *regaining, enum store_name name
     return result;
 }
 
-/* The name as it is now, in the file where the buckets are now. False: they are out of reach. */
+/* The name as it is now, in the file where the buckets are now; not while they move. False: they are out of reach. */
 static bool look(struct regaining *regaining, enum store_name *name)
 {
-    struct table *table = table_current(regaining->store);
-    if (file_settle(table, regaining->origin->path)
-        || file_go_on(table, regaining->error) == WEIR_OK) {
-        *name = table_look_at_name(regaining->store);
-        return true;
-    }
-    return false;
+    struct store *store = regaining->store;
+    do {
+        struct table *table = table_current(store);
+        if (!file_settle(table, regaining->origin->path)
+            && file_go_on(table, regaining->error) != WEIR_OK) {
+            return false;
+        }
+        *name = table_look_at_name(store);
+    } while (file_phase(table_current(store)->mapping.at) != FILE_STAYS); // another has begun
+    return true;
 }
 
 enum weir_status table_regain_name(struct store *store, struct line_mover *lines, uint64_t now_ns,

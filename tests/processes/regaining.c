@@ -664,8 +664,62 @@ static void replaced_and_deleted(void)
     finish();
 }
 
+/* ---- taken back ---- */
+
+/* What a process finds that asks while a mover has just said FILE_MOVED, and then takes that back, for it could not
+ * give the other file its name. The exit code of the child that `ask` is. */
+static int ask_of_taken_back(int (*ask)(void))
+{
+    struct table *table = table_current(people.limiter->store);
+    struct file_header *header = table->mapping.at;
+    int status;
+    (void)lock_acquire(&header->moving, &table->members);
+    store_release(&header->phase, FILE_MOVED);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(ask());
+    }
+    while ((load_relaxed(&header->moving.word) & LOCK_AWAITED) == 0) {
+        (void)sched_yield();
+    }
+    store_release(&header->phase, FILE_STAYS);
+    lock_release(&header->moving);
+    (void)waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int look_at_name(void)
+{
+    (void)weir_limiter_status(people.limiter, NULL); // joins
+    return (int)people.limiter->store->ops->look_at_name(people.limiter->store);
+}
+
+static int open_it(void)
+{
+    const struct weir_limiter_config config = {.store = url};
+    struct weir_limiter *limiter;
+    return (int)weir_limiter_open(&limiter, &config, NULL);
+}
+
+static void taken_back(void)
+{
+    begin("taken back", "10/d");
+    people_fill_up(1);
+    if (ask_of_taken_back(open_it) != WEIR_OK) {
+        give_up("%s: it cannot be opened", people.key);
+    }
+    copy_file(other);
+    must(rename(other, path) == 0, "replace");
+    if (ask_of_taken_back(look_at_name) != STORE_REPLACED) {
+        give_up("%s: a process went to the other file by itself", people.key);
+    }
+    must_regain(STORE_EXCHANGED);
+    finish();
+}
+
 static void run_all(bool is_soak)
 {
+    taken_back();
     deleted();
     deleted_when_full();
     moved_away();

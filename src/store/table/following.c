@@ -83,7 +83,9 @@ static enum weir_status find_successor(const struct table *table, const char *pa
 
 enum weir_status opening_lead_on(struct opening *opening)
 {
-    return find_successor(opening->table, opening->config->path, opening->name, opening->error);
+    const char *path = opening->config->path;
+    bool stays = file_settle(opening->table, path); // its mover took it back: it is looked at again
+    return stays ? WEIR_OK : find_successor(opening->table, path, opening->name, opening->error);
 }
 
 /* ---- by their marks ---- */

@@ -12,14 +12,16 @@
 
 #include "store/table/file_opening.h"
 
-/* Goes where the buckets are now. False: that is out of reach. */
-static bool go_on(struct store *store)
+/* Goes where the buckets are now. False: that is out of reach. A mover at work may still take back what it says. */
+static bool go_on(struct store *store, const char *path)
 {
     struct weir_error error;
-    while (file_phase(table_current(store)->mapping.at) == FILE_MOVED) {
-        if (file_go_on(table_current(store), &error) != WEIR_OK) {
+    struct table *table = table_current(store);
+    while (file_phase(table->mapping.at) == FILE_MOVED) {
+        if (!file_settle(table, path) && file_go_on(table, &error) != WEIR_OK) {
             return false;
         }
+        table = table_current(store);
     }
     return true;
 }
@@ -36,7 +38,7 @@ enum store_name table_look_at_name(struct store *store)
     if (root->origin == NULL) {
         return STORE_NAMED;
     }
-    if (!go_on(store)) {
+    if (!go_on(store, root->origin->path)) {
         return STORE_LOST;
     }
     struct stat status;

@@ -208,6 +208,8 @@ def test_an_idle_server_follows_another_one(path, store):
         other.wait_for_log(" store_gone ")
         hang_up(one, "store_followed")
         other.wait_for_log(" store_back ")
+        path.unlink()  # and that is the file that it watches now
+        wait_until(lambda: len(lines_of(other, "store_gone")) == 2, "the other alarm")
 
 
 def join(server, limit):

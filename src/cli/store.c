@@ -16,7 +16,6 @@
 #include "limiter/limiter_state.h"
 #include "limiter/store_url.h"
 #include "server/store_end.h"
-#include "store/table/file_header.h"
 #include "store/table/renew.h"
 
 enum { OPTION_STORE, OPTION_EVENTS, OPTION_FORCE, OPTION_JSON };
@@ -39,36 +38,28 @@ static const struct option OPTIONS[] = {
 /* What is known of a store. */
 struct status {
     struct weir_limiter_stats stats;
-    uint64_t live_count;
-    uint32_t format;
+    struct store_description file;
     uint64_t advised_bytes; // 0: as it is
     char made[32];          // RFC 3339
 };
-
-static struct table *table_of(const struct weir_limiter *limiter)
-{
-    return table_current(limiter->store);
-}
 
 /* Twice the size, where buckets find no room or soon may. */
 static uint64_t advise(const struct status *status)
 {
     const struct weir_limiter_stats *stats = &status->stats;
     bool is_small = stats->full_count != 0 || stats->events_full_count != 0
-                    || status->live_count > stats->slot_count / 100 * GROW_FROM_PERCENT;
+                    || status->file.live_count > stats->slot_count / 100 * GROW_FROM_PERCENT;
     bool can_grow = stats->memory_bytes <= WEIR_MEMORY_BYTES_MAX / 2;
     return is_small && can_grow ? 2 * stats->memory_bytes : 0;
 }
 
 static void read_status(const struct weir_limiter *limiter, struct status *status)
 {
-    const struct table *table = table_of(limiter);
-    const struct file_header *header = table->mapping.at;
-    time_t made_s = (time_t)header->stamp.made_wall_s;
     struct tm made;
     weir_limiter_stats(limiter, &status->stats);
-    status->live_count = table_live_count(table, weir_limiter_now_ns(limiter));
-    status->format = header->stamp.format;
+    limiter->store->ops->upkeep->describe(limiter->store, &status->file,
+                                          weir_limiter_now_ns(limiter));
+    time_t made_s = (time_t)status->file.made_wall_s;
     status->advised_bytes = advise(status);
     status->made[0] = '\0';
     if (gmtime_r(&made_s, &made) != NULL) {
@@ -83,8 +74,8 @@ static void say_json(const struct status *status)
                  ",\"live\":%" PRIu64 ",\"used\":%" PRIu64 ",\"reused\":%" PRIu64
                  ",\"full\":%" PRIu64 ",\"events_bytes\":%" PRIu64 ",\"events_used_bytes\":%" PRIu64
                  ",\"events_full\":%" PRIu64 ",\"advised_bytes\":%" PRIu64 "}\n",
-                 status->format, status->made, stats->memory_bytes, stats->slot_count,
-                 status->live_count, stats->used_count, stats->reused_count, stats->full_count,
+                 status->file.format, status->made, stats->memory_bytes, stats->slot_count,
+                 status->file.live_count, stats->used_count, stats->reused_count, stats->full_count,
                  stats->events_bytes, stats->events_used_bytes, stats->events_full_count,
                  status->advised_bytes);
 }
@@ -98,13 +89,13 @@ static void say(const struct status *status, const char *url)
 {
     const struct weir_limiter_stats *stats = &status->stats;
     (void)printf("%s\n\n", url);
-    (void)printf("  format   %" PRIu32 ", made %s\n", status->format, status->made);
+    (void)printf("  format   %" PRIu32 ", made %s\n", status->file.format, status->made);
     (void)printf("  size     %" PRIu64 " KiB, %" PRIu64 " slots\n", stats->memory_bytes >> 10,
                  stats->slot_count);
     (void)printf("  buckets  %" PRIu64
                  " not empty: %.1f %% of the slots; beyond 80 %% some may find "
                  "no room\n",
-                 status->live_count, percent(status->live_count, stats->slot_count));
+                 status->file.live_count, percent(status->file.live_count, stats->slot_count));
     (void)printf(
         "  used     %" PRIu64 " slots so far (%.1f %%); %" PRIu64 " times again, for another "
         "bucket\n",
@@ -155,11 +146,8 @@ static uint64_t limiter_bytes(const struct weir_limiter *limiter)
 
 static int run_reset(const struct weir_limiter *limiter, bool json)
 {
-    struct weir_rule any;
-    if (weir_rule_from_text(&any, limiter, "1/s", NULL) != WEIR_OK) {
-        return CLI_FAILED;
-    }
-    uint64_t count = table_reset_all(table_of(limiter), &any, weir_limiter_now_ns(limiter));
+    struct store *store = limiter->store;
+    uint64_t count = store->ops->upkeep->reset_all(store, weir_limiter_now_ns(limiter));
     (void)printf(json ? "{\"emptied\":%" PRIu64 "}\n" : "emptied %" PRIu64 " buckets\n", count);
     return CLI_DONE;
 }

@@ -28,7 +28,7 @@ static const char *remedy(const struct server *server)
 static void take_census(struct server *server, struct store_census *census)
 {
     const struct store *store = server->limiter->store;
-    store->ops->census(store, census, store_now_ns(server));
+    store->ops->upkeep->census(store, census, store_now_ns(server));
     /* Relaxed: statistics. */
     atomic_store_explicit(&server->watch.live_count, census->live_count, memory_order_relaxed);
     atomic_store_explicit(&server->watch.free_count, census->free_count, memory_order_relaxed);
@@ -116,7 +116,7 @@ static const struct loss {
 static void tell_name(struct server *server)
 {
     struct store *store = server->limiter->store;
-    enum store_name name = store->ops->look_at_name(store);
+    enum store_name name = store->ops->upkeep->look_at_name(store);
     bool is_gone = name != STORE_NAMED;
     /* Relaxed: nothing follows from it. */
     bool was_gone =
@@ -162,8 +162,8 @@ void watch_follow(struct server *server)
     struct weir_error error;
     struct room_mover mover;
     room_mover_init(&mover);
-    enum weir_status status =
-        store->ops->regain_name(store, &mover.lines, store_now_ns(server), &regained, &error);
+    enum weir_status status = store->ops->upkeep->regain_name(
+        store, &mover.lines, store_now_ns(server), &regained, &error);
     if (status == WEIR_OK && regained.outcome != STORE_AS_IT_WAS) {
         atomic_store_explicit(&server->watch.is_gone, 0, memory_order_relaxed); // as above
     }

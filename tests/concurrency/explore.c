@@ -80,6 +80,12 @@ int64_t table_utc_offset_ns(struct table *dated, uint64_t now_ns)
     abort();
 }
 
+uint64_t table_seen_utc_offset_ns(const struct store *store)
+{
+    (void)store;
+    abort();
+}
+
 void table_repair(struct table *torn, struct stripe *stripe)
 {
     (void)torn, (void)stripe;

@@ -10,7 +10,7 @@ static struct outcome decide_in_line(const struct weir_request *request, uint64_
                                      bool stays_if_allowed, bool stays_if_refused, uint64_t now_ns)
 {
     struct line_terms terms = {0, stays_if_allowed, stays_if_refused};
-    return table.store.ops->decide_in_line(&table.store, request, hash, &terms, now_ns);
+    return table.store.ops->lines->decide_in_line(&table.store, request, hash, &terms, now_ns);
 }
 
 /* The real ones count the line; here it is enough that it says no. */
@@ -93,7 +93,7 @@ static void serve_or_leave(struct weir_request *request, uint64_t hash, bool lea
     struct outcome outcome = decide_in_line(request, hash, moves, true, now_ns);
     if (moves) {
         struct line_move nowhere = {.stays = false};
-        table.store.ops->move_line(&table.store, &model_rule.limit, hash, &nowhere, now_ns);
+        table.store.ops->lines->move_line(&table.store, &model_rule.limit, hash, &nowhere, now_ns);
     }
     if (outcome.verdict == WEIR_ALLOWED) {
         store_relaxed(standing_of(hash), 0);

@@ -148,7 +148,7 @@ void drill_must_be(int count, int expected, const char *of_whom)
 static uint64_t hash_of(const char *key)
 {
     struct weir_request request = {.rule = &drill.rule, .key = key, .key_len = strlen(key)};
-    return drill.limiter->store->ops->id(drill.limiter->store, &request);
+    return drill.limiter->store->ops->lines->id(drill.limiter->store, &request);
 }
 
 /* ---- one in the middle of an insertion ---- */

@@ -98,7 +98,7 @@ static enum weir_status regain_with(struct line_mover *lines, struct store_regai
                                     struct weir_error *error)
 {
     struct store *store = people.limiter->store;
-    return store->ops->regain_name(store, lines, 0, regained, error);
+    return store->ops->upkeep->regain_name(store, lines, 0, regained, error);
 }
 
 static enum weir_status regain(struct store_regained *regained, struct weir_error *error)
@@ -691,7 +691,7 @@ static int ask_of_taken_back(int (*ask)(void))
 static int look_at_name(void)
 {
     (void)weir_limiter_status(people.limiter, NULL); // joins
-    return (int)people.limiter->store->ops->look_at_name(people.limiter->store);
+    return (int)people.limiter->store->ops->upkeep->look_at_name(people.limiter->store);
 }
 
 static int open_it(void)

@@ -406,7 +406,7 @@ static void finish(pid_t child)
 
 static size_t room_bytes(void)
 {
-    return limiter->store->waiting_bytes;
+    return limiter->store->ops->lines->waiting_area(limiter->store)->bytes;
 }
 
 /* Runs to the end once: which steps change the room. */

@@ -80,7 +80,7 @@ static struct view view_of(struct walk *walk, int limit)
 {
     const struct weir_limiter *limiter = walk->people.limiter;
     struct weir_request request = request_of(&walk->rules[limit], KEYS[limit], WEIR_TAKE, 0);
-    uint64_t id = limiter->store->ops->id(limiter->store, &request);
+    uint64_t id = limiter->store->ops->lines->id(limiter->store, &request);
     struct view view;
     view.count = lines_view(limiter->lines, id, view.places, PEOPLE_MAX);
     return view;

@@ -344,7 +344,7 @@ static void test_a_reset_of_all_lets_everybody_in(void **state)
     }
     (void)decide(small, WEIR_BLOCK, hash_at(10, 10, 10), S); // which holds nothing
     assert_int_equal(table_live_count(&small->table, S), 9);
-    assert_int_equal(table_reset_all(&small->table, &small->rule, S), 9);
+    assert_int_equal(table_reset_all(&small->table.store, S), 9);
     for (uint64_t i = 1; i < 11; i++) {
         assert_int_equal(decide(small, WEIR_TAKE, hash_at(i, i, i), S).verdict, WEIR_ALLOWED);
     }

@@ -111,7 +111,7 @@ static void test_a_slot_is_reused_as_soon_as_it_is_drained_and_no_earlier(void *
 static struct store_census census_of(const struct small *small, uint64_t now_ns)
 {
     struct store_census census;
-    small->table.store.ops->census(&small->table.store, &census, now_ns);
+    small->table.store.ops->upkeep->census(&small->table.store, &census, now_ns);
     return census;
 }
 
@@ -148,7 +148,7 @@ static void test_a_census_of_a_large_table_is_an_estimate(void **state)
             .rule = &rule, .key = &key, .key_len = sizeof key, .cost_micro = WEIR_UNIT};
         store->ops->decide(store, &request, &decision, 1, S);
     }
-    store->ops->census(store, &census, S);
+    store->ops->upkeep->census(store, &census, S);
     assert_int_equal(census.slot_count, stats_of(store).slot_count);
     assert_in_range(census.live_count, KEYS / 100 * 95, KEYS / 100 * 105);
     assert_in_range(census.free_count + census.live_count, census.slot_count - 1,

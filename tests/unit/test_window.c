@@ -506,9 +506,8 @@ static void test_a_reset_gives_everything_back(void **state)
     (void)ask(small, WEIR_RESET, 0, 0, YEAR + 200 * MS, &detail);
     assert_true(detail.existed);
     assert_int_equal(used_chunks(small), 9);
-    struct weir_rule bucket = small_rule("1/s");
     assert_int_equal(table_live_count(&small->table, YEAR + 200 * MS), 3);
-    assert_int_equal(table_reset_all(&small->table, &bucket, YEAR + 200 * MS), 3);
+    assert_int_equal(table_reset_all(&small->table.store, YEAR + 200 * MS), 3);
     assert_int_equal(used_chunks(small), 0);
     assert_int_equal(table_live_count(&small->table, YEAR + 200 * MS), 0);
     assert_int_equal(ask(small, WEIR_SHOW, 1, 0, YEAR + 200 * MS, NULL).remaining, 300);

@@ -173,7 +173,8 @@ struct outcome line_decide(struct lines *lines, const struct line *line,
 {
     struct weir_request request = {
         .rule = &line->rule, .cost_micro = cost_micro, .operation = operation};
-    return lines->store->ops->decide_in_line(lines->store, &request, line->id, &terms, now_ns);
+    return lines->store->ops->lines->decide_in_line(lines->store, &request, line->id, &terms,
+                                                    now_ns);
 }
 
 /* Where the bucket stands; it stays marked while somebody waits. */

@@ -44,7 +44,8 @@ static uint64_t fits_behind_at(struct lines *lines, const struct line *line,
     if (kind_has_log(limit)) {
         return line_window_fits_at(lines, limit, line->id, line->first, charge, now_ns);
     }
-    uint64_t utc_offset_ns = load_relaxed(&lines->store->utc_offset_ns); // it may change until then
+    uint64_t utc_offset_ns =
+        lines->store->ops->lines->utc_offset_ns(lines->store); // it may change until then
     if (limit->kind == WEIR_KIND_BUCKET) {
         struct span behind = after_all(line, moment);
         return fits_at(limit, span_add(behind, charge->span, limit->denominator));

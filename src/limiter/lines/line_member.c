@@ -5,7 +5,7 @@ struct line_member member_of(const struct lines *lines, const struct weir_reques
 {
     return (struct line_member){
         .rule = *request->rule,
-        .id = lines->store->ops->id(lines->store, request),
+        .id = lines->store->ops->lines->id(lines->store, request),
         .cost_micro = request->cost_micro,
         .charge = charge_of(&request->rule->limit, request->cost_micro),
         .is_shadow = request->shadow,
@@ -49,5 +49,6 @@ struct outcome member_ask(const struct lines *lines, const struct line_member *m
     struct line_terms terms = {0, is_marked, is_marked};
     struct weir_request request = {
         .rule = &member->rule, .cost_micro = member->cost_micro, .operation = operation};
-    return lines->store->ops->decide_in_line(lines->store, &request, member->id, &terms, now_ns);
+    return lines->store->ops->lines->decide_in_line(lines->store, &request, member->id, &terms,
+                                                    now_ns);
 }

@@ -22,7 +22,7 @@ static void move_queue(struct lines *lines, struct line *line, struct span earli
     uint64_t denominator = limit_of(line)->denominator;
     struct line_move move = {earlier, later, line->first != NULL};
     line->tail = span_sub_or_zero(span_add(line->tail, later, denominator), earlier, denominator);
-    lines->store->ops->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
+    lines->store->ops->lines->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
 }
 
 /* The first one goes now, and is late: from here on the whole line is. */
@@ -89,7 +89,7 @@ static struct span give_back_beside(struct lines *lines, struct line *line, stru
     line->start = span_sub(line->start, span_sub(before, stays, denominator), denominator);
     line->tail = span_sub(line->tail, span_sub(left_behind, left, denominator), denominator);
     struct line_move move = {span_sub(most, left, denominator), NOTHING, true};
-    lines->store->ops->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
+    lines->store->ops->lines->move_line(lines->store, limit_of(line), line->id, &move, now_ns);
     return move.earlier;
 }
 
@@ -143,8 +143,8 @@ static bool answer_never(struct lines *lines, const struct joining *joining, boo
     struct weir_request question = *joining->request;
     struct line_terms terms = {0, is_marked, is_marked};
     question.operation = WEIR_SHOW;
-    struct outcome outcome = lines->store->ops->decide_in_line(lines->store, &question, joining->id,
-                                                               &terms, joining->now_ns);
+    struct outcome outcome = lines->store->ops->lines->decide_in_line(
+        lines->store, &question, joining->id, &terms, joining->now_ns);
     outcome.verdict = WEIR_NEVER;
     return line_say(lines, joining, outcome);
 }

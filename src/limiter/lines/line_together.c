@@ -145,8 +145,8 @@ static bool ask_all(struct lines *lines, struct together *together, enum weir_op
                                        .stays_if_allowed = others > 0 || has_place,
                                        .stays_if_refused = line != NULL};
     }
-    return lines->store->ops->decide_run_in_line(lines->store, requests, ids, terms, outcomes,
-                                                 together->count, now_ns);
+    return lines->store->ops->lines->decide_run_in_line(lines->store, requests, ids, terms,
+                                                        outcomes, together->count, now_ns);
 }
 
 /* ---- standing, and going ---- */
@@ -417,7 +417,7 @@ static bool may_be_blocked(const struct lines *lines, const struct together *tog
         const struct member *member = &together->members[i];
         is_blocked |=
             !member_is_idle(&member->asked)
-            && lines->store->ops->blocked_until_ns(lines->store, member->asked.id) > now_ns;
+            && lines->store->ops->lines->blocked_until_ns(lines->store, member->asked.id) > now_ns;
     }
     return is_blocked;
 }

@@ -76,7 +76,7 @@ uint64_t window_fits_behind_at(struct store *store, const struct weir_limit *lim
         .next = line->first,
         .cost = charge->cost_micro / WEIR_UNIT,
     };
-    store->ops->visit_drain(store, limit, id, &play.visitor, now_ns);
+    store->ops->lines->visit_drain(store, limit, id, &play.visitor, now_ns);
     for (uintptr_t at = line->first; !play.has_come;) {
         assert(at != 0 && at != play.next); // who is next fits into an empty window
         struct window_place place = line->read(line, at);

@@ -20,7 +20,7 @@ void line_answer(const struct lines *lines, struct weir_decision *decision,
 {
     kind_answer(decision, limit, outcome, now_ns);
     if (outcome.verdict == WEIR_BLOCKED) {
-        uint64_t ends_ns = lines->store->ops->blocked_until_ns(lines->store, id);
+        uint64_t ends_ns = lines->store->ops->lines->blocked_until_ns(lines->store, id);
         decision->retry_after_ns = (int64_t)(ends_ns > now_ns ? ends_ns - now_ns : 1);
     }
 }
@@ -71,8 +71,8 @@ void line_block_refused(struct lines *lines, const struct weir_rule *rule, uint6
         if (block_ns == WEIR_BLOCK_UNTIL_EMPTY) {
             block.block_ns = (uint64_t)decision->reset_after_ns;
         }
-        (void)ops->decide_in_line(lines->store, &block, id, &unused, now_ns);
-        decision_lock_out(decision, ops->blocked_until_ns(lines->store, id), now_ns);
+        (void)ops->lines->decide_in_line(lines->store, &block, id, &unused, now_ns);
+        decision_lock_out(decision, ops->lines->blocked_until_ns(lines->store, id), now_ns);
     }
 }
 
@@ -155,7 +155,7 @@ static void block_all_refused(struct lines *lines, const struct weir_request *re
         const struct weir_rule *rule = requests[i].rule;
         if (rule->limit.block_ns != 0 && !requests[i].shadow
             && decisions[i].verdict == WEIR_LIMITED) {
-            uint64_t id = lines->store->ops->id(lines->store, &requests[i]);
+            uint64_t id = lines->store->ops->lines->id(lines->store, &requests[i]);
             line_block_refused(lines, rule, id, &decisions[i], now_ns);
             tell_the_blocked(lines, rule, id, now_ns);
         }
@@ -221,8 +221,8 @@ bool line_say(struct lines *lines, const struct joining *joining, struct outcome
 struct outcome line_take(struct lines *lines, const struct joining *joining,
                          struct line_terms terms)
 {
-    return lines->store->ops->decide_in_line(lines->store, joining->request, joining->id, &terms,
-                                             joining->now_ns);
+    return lines->store->ops->lines->decide_in_line(lines->store, joining->request, joining->id,
+                                                    &terms, joining->now_ns);
 }
 
 void line_unmark(struct lines *lines, const struct joining *joining)
@@ -230,8 +230,8 @@ void line_unmark(struct lines *lines, const struct joining *joining)
     struct weir_request question = *joining->request;
     struct line_terms terms = {0, false, false};
     question.operation = WEIR_SHOW;
-    (void)lines->store->ops->decide_in_line(lines->store, &question, joining->id, &terms,
-                                            joining->now_ns);
+    (void)lines->store->ops->lines->decide_in_line(lines->store, &question, joining->id, &terms,
+                                                   joining->now_ns);
 }
 
 /* What charges nothing waits for nobody: a cost of 0, or one that never fits. */
@@ -279,7 +279,7 @@ static bool join_one(struct lines *lines, struct waiter *waiter, const struct we
     struct joining joining = {
         .waiter = waiter,
         .request = request,
-        .id = lines->store->ops->id(lines->store, request),
+        .id = lines->store->ops->lines->id(lines->store, request),
         .charge = charge_of(&request->rule->limit, request->cost_micro),
         .waiting = request->rule->limit.waiting,
         .wait_ns = wait_ns,
@@ -307,7 +307,7 @@ static bool asks_twice(const struct lines *lines, const struct weir_request *req
 {
     uint64_t ids[WEIR_TOGETHER_MAX];
     for (size_t i = 0; i < count; i++) {
-        ids[i] = lines->store->ops->id(lines->store, &requests[i]);
+        ids[i] = lines->store->ops->lines->id(lines->store, &requests[i]);
         for (size_t j = 0; j < i; j++) {
             if (ids[i] == ids[j]) {
                 return true;
@@ -428,8 +428,8 @@ static void change_beside(struct lines *lines, struct line *line,
     if (line->kind->give_back_beside != NULL && request->operation != WEIR_FILL) {
         give_back_beside(lines, line, request, now_ns, decision);
     } else {
-        struct outcome outcome =
-            lines->store->ops->decide_in_line(lines->store, request, line->id, &terms, now_ns);
+        struct outcome outcome = lines->store->ops->lines->decide_in_line(lines->store, request,
+                                                                          line->id, &terms, now_ns);
         line_answer(lines, decision, limit_of(line), line->id, outcome, now_ns);
     }
     line_serve(lines, line, now_ns);

@@ -116,7 +116,7 @@ struct outcome shared_decide(struct shared_lines *shared, const struct shared_li
     struct weir_request request = {.rule = &ticket_at(shared, line->first)->rule,
                                    .cost_micro = cost_micro,
                                    .operation = operation};
-    return store->ops->decide_in_line(store, &request, line->id, &terms, now_ns);
+    return store->ops->lines->decide_in_line(store, &request, line->id, &terms, now_ns);
 }
 
 struct outcome shared_look(struct shared_lines *shared, uint32_t line, uint64_t now_ns)
@@ -130,7 +130,7 @@ void shared_unmark(struct shared_lines *shared, uint64_t id, uint64_t now_ns)
     struct weir_request request = {.rule = &shared->any, .operation = WEIR_SHOW};
     struct line_terms unmarked = {0, false, false};
     struct store *store = shared->lines->store;
-    (void)store->ops->decide_in_line(store, &request, id, &unmarked, now_ns);
+    (void)store->ops->lines->decide_in_line(store, &request, id, &unmarked, now_ns);
 }
 
 /* ---- a queue: everybody has been charged ---- */
@@ -163,7 +163,7 @@ static void move_queue(struct shared_lines *shared, const struct shared_line *li
 {
     struct store *store = shared->lines->store;
     struct line_move move = {earlier, later, line->count > 0};
-    store->ops->move_line(store, limit, line->id, &move, now_ns);
+    store->ops->lines->move_line(store, limit, line->id, &move, now_ns);
 }
 
 /* The first one goes now, and is late: from here on the whole line is. */
@@ -326,7 +326,8 @@ uint64_t shared_fits_behind_at(const struct shared_lines *shared, uint32_t line_
         struct window_line all = {read_ticket, shared, line->first};
         return window_fits_behind_at(shared->lines->store, limit, line->id, &all, charge, now_ns);
     }
-    uint64_t utc_offset_ns = load_relaxed(&shared->lines->store->utc_offset_ns); // as it is now
+    uint64_t utc_offset_ns =
+        shared->lines->store->ops->lines->utc_offset_ns(shared->lines->store); // as it is now
     if (limit->kind == WEIR_KIND_BUCKET) {
         struct span behind = after_all(shared, line, moment);
         return fits_at(limit, span_add(behind, charge->span, limit->denominator));

@@ -37,7 +37,7 @@ uint64_t shared_pass_anyway_after(struct shared_lines *shared, uint64_t id,
     struct store *store = shared->lines->store;
     struct weir_request request = {.rule = rule, .operation = WEIR_SHOW};
     struct line_terms unmarked = {0, false, false};
-    *outcome = store->ops->decide_in_line(store, &request, id, &unmarked, now_ns);
+    *outcome = store->ops->lines->decide_in_line(store, &request, id, &unmarked, now_ns);
     return ns_until(shared_head_fits_at(shared, &rule->limit, id, &charge, outcome->moment, now_ns),
                     now_ns);
 }
@@ -230,7 +230,7 @@ static void change_beside(struct shared_lines *shared, uint32_t place,
         give_back_beside(shared, place, request, now_ns, decision);
     } else {
         struct outcome outcome =
-            store->ops->decide_in_line(store, request, line->id, &marked, now_ns);
+            store->ops->lines->decide_in_line(store, request, line->id, &marked, now_ns);
         line_answer(shared->lines, decision, shared_limit(shared, line), line->id, outcome, now_ns);
     }
     shared_call_line(shared, line->id, now_ns);

@@ -275,13 +275,13 @@ bool room_follow(struct shared_lines *shared, bool *is_heir)
     const struct ticket *before = shared->tickets;
     bool is_reached = true;
     int before_cancel = cancel_forbid(); // any take may come here
-    while (is_reached && store->ops->waits_elsewhere(store)) {
+    while (is_reached && store->ops->lines->waits_elsewhere(store)) {
         if (shared->standing != 0 && !is_attendant(shared)) {
             wait_for_attendant(shared);
         } else {
             shared->token = shared->room->is_left ? 0 : shared->token;
             lock_release(&shared->room->start.lock);
-            is_reached = store->ops->follow_waiting(store);
+            is_reached = store->ops->lines->follow_waiting(store);
             bool is_laid = room_lay(shared, store);
             assert(is_laid); // as the first one was
             (void)is_laid;

@@ -27,8 +27,7 @@
 
 static void note_whole(struct shared_lines *shared)
 {
-    __atomic_store_n(&shared->room->start.epoch, shared->lines->store->waiting_epoch,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->room->start.epoch, shared->area->epoch, __ATOMIC_RELEASE);
 }
 
 void room_begin(struct shared_lines *shared)

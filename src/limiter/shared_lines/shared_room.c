@@ -16,12 +16,14 @@ bool room_lay(struct shared_lines *shared, const struct store *store)
         PLACE_BYTES = sizeof(struct ticket) + sizeof(struct standing) + sizeof(struct shared_line)
                       + sizeof(uint32_t)
     };
-    char *at = (char *)store->waiting_room;
-    uint64_t place_count = (store->waiting_bytes - ROOM_START_BYTES) / PLACE_BYTES;
-    if (store->waiting_bytes <= ROOM_START_BYTES || place_count == 0) {
+    const struct waiting_area *area = store->ops->lines->waiting_area(store);
+    char *at = (char *)area->room;
+    uint64_t place_count = (area->bytes - ROOM_START_BYTES) / PLACE_BYTES;
+    if (area->bytes <= ROOM_START_BYTES || place_count == 0) {
         return false;
     }
     place_count = place_count < ROOM_PLACES_MAX ? place_count : ROOM_PLACES_MAX;
+    shared->area = area;
     shared->place_count = (uint32_t)place_count;
     shared->bin_count = 1;
     while (2 * shared->bin_count <= place_count) {
@@ -62,13 +64,13 @@ uint64_t room_enter(struct shared_lines *shared, uint64_t now_ns)
     struct store *store = shared->lines->store;
     const struct ticket *tickets = shared->tickets;
     bool is_heir = lock_acquire(&shared->room->start.lock, room_members(shared));
-    bool has_moved = store->ops->waits_elsewhere(store);
+    bool has_moved = store->ops->lines->waits_elsewhere(store);
     if (has_moved && !room_follow(shared, &is_heir)) {
         return now_ns != STORE_NOW ? now_ns : shared->room->latest_now_ns;
     }
     struct room *room = shared->room;
-    bool is_new = room->start.epoch < store->waiting_since;
-    bool is_whole = !is_heir && room->start.epoch == store->waiting_epoch;
+    bool is_new = room->start.epoch < shared->area->since;
+    bool is_whole = !is_heir && room->start.epoch == shared->area->epoch;
     if (is_new) {
         room_begin(shared);
     }

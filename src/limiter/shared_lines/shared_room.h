@@ -156,6 +156,7 @@ struct attendant {
  *   any  a rule that changes no state by reading it, whatever limit wrote it */
 struct shared_lines {
     struct lines *lines;
+    const struct waiting_area *area; // of the store: where the room is
     struct room *room;
     struct ticket *tickets;
     struct standing *standings;
@@ -197,7 +198,7 @@ static inline struct shared_line *shared_line_at(const struct shared_lines *shar
 /* In whose name this process locks the room that it is in. */
 static inline const struct membership *room_members(const struct shared_lines *shared)
 {
-    return shared->lines->store->members;
+    return shared->area->members;
 }
 
 static inline bool is_own(const struct shared_lines *shared, const struct ticket *ticket)

@@ -157,8 +157,8 @@ bool run_ask_all(struct shared_lines *shared, const struct shared_run *run,
             .stays_if_allowed = count > member_stands(shared, member) || may_stand,
             .stays_if_refused = line != 0};
     }
-    return store->ops->decide_run_in_line(store, requests, ids, terms, outcomes, run->count,
-                                          now_ns);
+    return store->ops->lines->decide_run_in_line(store, requests, ids, terms, outcomes, run->count,
+                                                 now_ns);
 }
 
 bool run_take(struct shared_lines *shared, struct shared_run *run, struct outcome *outcomes,

@@ -155,7 +155,7 @@ static bool answer_blocked(struct shared_lines *shared, struct shared_run *run, 
     for (size_t i = 0; i < run->count; i++) {
         const struct shared_member *member = &run->members[i];
         may_be_blocked |= !member_is_idle(&member->asked)
-                          && store->ops->blocked_until_ns(store, member->asked.id) > now_ns;
+                          && store->ops->lines->blocked_until_ns(store, member->asked.id) > now_ns;
     }
     if (!may_be_blocked) {
         return false;

@@ -221,11 +221,7 @@ bool table_follow_waiting(struct store *store)
         (void)cas_pointer(&root->current, table,
                           next); // if it fails, somebody has gone there before
         root->waits_in = next;
-        store->members = next->store.members;
-        store->waiting_room = next->store.waiting_room;
-        store->waiting_bytes = next->store.waiting_bytes;
-        store->waiting_epoch = next->store.waiting_epoch;
-        store->waiting_since = next->store.waiting_since;
+        root->waiting = next->waiting;
     }
     return next != NULL;
 }

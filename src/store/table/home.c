@@ -79,8 +79,8 @@ static void settle(struct table *table, bool is_alone)
     }
     header->in_use = 1;
     table->epoch = header->epoch;
-    table->store.waiting_epoch = header->epoch + 1;
-    table->store.waiting_since = header->home_epoch + 1;
+    table->waiting.epoch = header->epoch + 1;
+    table->waiting.since = header->home_epoch + 1;
     table->events.epoch = header->epoch;
 }
 
@@ -109,9 +109,9 @@ bool table_join(struct table *table)
 /* The keeper of lines holds the root's store, whatever the table is behind which those stand that wait. */
 static void follow_epoch(struct table *root)
 {
-    const struct store *store = &root->waits_in->store;
-    root->store.waiting_epoch = store->waiting_epoch;
-    root->store.waiting_since = store->waiting_since;
+    const struct waiting_area *waiting = &root->waits_in->waiting;
+    root->waiting.epoch = waiting->epoch;
+    root->waiting.since = waiting->since;
 }
 
 /* All tables or none, for another thread may do the same before the next try. */

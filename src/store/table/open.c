@@ -42,10 +42,11 @@ uint64_t table_events_bytes(uint64_t memory_bytes)
 
 void table_place_waiting(struct table *table, void *memory, uint64_t bytes)
 {
-    table->store.waiting_room = memory;
-    table->store.waiting_bytes = bytes;
-    table->store.waiting_epoch = table->store.waiting_since = table->epoch + 1;
-    table->store.members = &table->members;
+    table->waiting = (struct waiting_area){.members = &table->members,
+                                           .room = memory,
+                                           .bytes = bytes,
+                                           .epoch = table->epoch + 1,
+                                           .since = table->epoch + 1};
 }
 
 /* A child has a copy of private memory, in which nobody else's takes are seen: every process would let

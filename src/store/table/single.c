@@ -450,7 +450,7 @@ void table_move_line(struct store *store, const struct weir_limit *limit, uint64
         }
     }
     /* Never forgotten, while it is marked. What lies in memory that others write, too, is not asserted. */
-    assert(store->waiting_room != NULL);
+    assert(((const struct table *)store)->waiting.room != NULL);
 }
 
 /* In a child of the process that these buckets belong to; and of questions that make no sense. */

@@ -434,24 +434,41 @@ static enum weir_status table_status(struct store *store)
     return is_for_us(root) ? WEIR_OK : is_private ? WEIR_E_FORKED : WEIR_E_SYSTEM;
 }
 
-static const struct store_ops TABLE_OPS = {
-    .decide = table_decide,
-    .take = table_take,
-    .now_ns = table_now_ns,
-    .status = table_status,
-    .stats = table_stats,
-    .census = table_census,
-    .look_at_name = table_look_at_name,
-    .regain_name = table_regain_name,
+static const struct waiting_area *table_waiting_area(const struct store *store)
+{
+    return &((const struct table *)store)->waiting;
+}
+
+static const struct line_ops TABLE_LINES = {
     .id = table_id,
     .decide_in_line = table_decide_in_line,
     .decide_run_in_line = table_decide_together_in_line,
     .move_line = table_move_line,
     .blocked_until_ns = table_blocked_until_ns,
     .visit_drain = table_visit_drain,
+    .utc_offset_ns = table_seen_utc_offset_ns,
+    .waiting_area = table_waiting_area,
     .waits_elsewhere = table_waits_elsewhere,
     .follow_waiting = table_follow_waiting,
+};
+
+static const struct upkeep_ops TABLE_UPKEEP = {
+    .census = table_census,
+    .look_at_name = table_look_at_name,
+    .regain_name = table_regain_name,
+    .describe = table_describe,
+    .reset_all = table_reset_all,
+};
+
+static const struct store_ops TABLE_OPS = {
+    .decide = table_decide,
+    .take = table_take,
+    .now_ns = table_now_ns,
+    .status = table_status,
+    .stats = table_stats,
     .close = table_close,
+    .lines = &TABLE_LINES,
+    .upkeep = &TABLE_UPKEEP,
 };
 
 void table_init(struct table *table, struct table_line *lines, struct stripe *stripes,

@@ -80,7 +80,9 @@ struct file_origin;
  *   home     of a file: which boot, and which file
  *   epoch    how often the memory has outlived all who used it
  *   utc_renewed_ns  of the root: the reading at which somebody last looked up UTC; whoever
- *                   moves it does */
+ *                   moves it does
+ *   utc_offset_ns   of the root: what was seen then; line_ops.h
+ *   waiting  behind these buckets; of the root, behind those of waits_in */
 struct table {
     struct store store;
     struct table *root;
@@ -96,10 +98,11 @@ struct table {
     uint64_t *guard;
     pid_t owner;
     struct membership members;
+    struct waiting_area waiting;
     struct weir_bucket home;
     struct store_clock clock;
-    bool follows_wall; // store.utc_offset_ns is renewed
-    uint64_t utc_renewed_ns;
+    bool follows_wall; // utc_offset_ns is renewed
+    uint64_t utc_renewed_ns, utc_offset_ns;
     uint64_t epoch;
     struct event_pool events;
     struct mapping mapping;
@@ -178,7 +181,8 @@ void table_put_at(struct table *table, uint64_t line, int slot, uint64_t hash,
  * returns the table in which to look again; or NULL, if it cannot be opened (following.c). Thread-safe. */
 struct table *table_follow(struct table *table, uint64_t hash);
 
-/* As store_ops. */
+/* As line_ops and upkeep_ops. */
+uint64_t table_seen_utc_offset_ns(const struct store *store);
 bool table_waits_elsewhere(const struct store *store);
 bool table_follow_waiting(struct store *store);
 enum store_name table_look_at_name(struct store *store);
@@ -189,13 +193,16 @@ enum weir_status table_regain_name(struct store *store, struct line_mover *lines
  * lock. */
 void table_repair(struct table *table, struct stripe *stripe);
 
-/* How many buckets are not empty; and empties them all, as WEIR_RESET does, lets everybody in who is locked
- * out, and says how many were not empty.
- * Both look at every slot while others use the table: what changes meanwhile is seen or not. */
+/* How many buckets are not empty. Looks at every slot while others use the table: what changes meanwhile is seen
+ * or not. */
 uint64_t table_live_count(const struct table *table, uint64_t now_ns);
-uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns);
 
-/* As store_ops. Counts all slots of a table of up to CENSUS_SLOTS. Of a larger one it looks at so many slots, in
+/* As upkeep_ops. */
+void table_describe(const struct store *store, struct store_description *description,
+                    uint64_t now_ns);
+uint64_t table_reset_all(struct store *store, uint64_t now_ns);
+
+/* As upkeep_ops. Counts all slots of a table of up to CENSUS_SLOTS. Of a larger one it looks at so many slots, in
  * stripes that lie equally far apart: keys are spread over the stripes by chance, so the share that
  * is found differs from that of the whole table by 0.2 % (one standard deviation) at most. */
 enum { CENSUS_SLOTS = 65536 };

@@ -2,7 +2,10 @@
  *
  * All buckets of a table at once, or enough of them to know how full it is, while others use it: for people
  * who look after a store. */
+#include <assert.h>
+
 #include "core/bucket_math.h"
+#include "store/table/file_header.h"
 #include "store/table/inside.h"
 #include "sync/atomic.h"
 
@@ -77,11 +80,30 @@ static const struct weir_rule ANY_WINDOW = {.limit = {.kind = WEIR_KIND_WINDOW,
                                                       .full_ns = WEIR_SPAN_NS_MAX,
                                                       .grain_micro = WEIR_UNIT}};
 
+/* Of memory nobody knows when it was made. */
+void table_describe(const struct store *store, struct store_description *description,
+                    uint64_t now_ns)
+{
+    const struct table *table = table_current(store);
+    bool is_file = ((const struct table *)store)->origin != NULL;
+    const struct file_header *header = is_file ? table->mapping.at : NULL;
+    *description = (struct store_description){
+        .format = is_file ? header->stamp.format : 0,
+        .made_wall_s = is_file ? header->stamp.made_wall_s : 0,
+        .live_count = table_live_count(table, now_ns),
+    };
+}
+
 /* A key's reset needs no more than its hash, which is its tag; and of the limit only whether there is
  * a remainder, or a log, so any will do. Who is locked out is let in. */
-uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint64_t now_ns)
+uint64_t table_reset_all(struct store *store, uint64_t now_ns)
 {
+    struct table *table = table_current(store);
+    struct weir_rule any = {.hash_key = {0}};
     uint64_t live_count = 0;
+    enum weir_status status = weir_limit_from_text(&any.limit, "1/s", NULL);
+    assert(status == WEIR_OK);
+    (void)status;
     for (uint64_t i = 0; i < table->stripe_count * table->stripe_lines; i++) {
         const struct table_line *line = &table->lines[i];
         for (int slot = 0; slot < TABLE_LINE_SLOTS; slot++) {
@@ -89,7 +111,7 @@ uint64_t table_reset_all(struct table *table, const struct weir_rule *any, uint6
             struct weir_detail detail = {.existed = false};
             uint64_t tag = look_into(line, slot, &state);
             struct weir_request request = {.rule =
-                                               (state.word & BUCKET_LOG) != 0 ? &ANY_WINDOW : any,
+                                               (state.word & BUCKET_LOG) != 0 ? &ANY_WINDOW : &any,
                                            .operation = WEIR_RESET,
                                            .detail = &detail};
             if (tag != 0 && (state.word & BUCKET_IS_BLOCK) != 0) {

@@ -14,7 +14,7 @@
 int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns)
 {
     struct table *root = table->root; // whose store everybody holds
-    uint64_t *offset = &root->store.utc_offset_ns;
+    uint64_t *offset = &root->utc_offset_ns;
     uint64_t renewed_ns = load_relaxed(&root->utc_renewed_ns); // relaxed: to see if it is due
     if (root->follows_wall && now_ns > renewed_ns + UTC_RENEW_NS
         && cas_word(&root->utc_renewed_ns, &renewed_ns, now_ns)) {
@@ -24,10 +24,15 @@ int64_t table_utc_offset_ns(struct table *table, uint64_t now_ns)
     return (int64_t)load_relaxed(offset);
 }
 
+uint64_t table_seen_utc_offset_ns(const struct store *store)
+{
+    return load_relaxed(&((const struct table *)store)->utc_offset_ns);
+}
+
 void table_follow_wall(struct store *store)
 {
     struct table *table = (struct table *)store;
-    store->utc_offset_ns = store_clock_read_utc(&table->clock).offset_ns;
+    table->utc_offset_ns = store_clock_read_utc(&table->clock).offset_ns;
     table->utc_renewed_ns = store_clock_now_ns(&table->clock);
     table->follows_wall = true;
 }

@@ -14,7 +14,7 @@
 #include "cli/store_resize.h"
 #include "core/quantity.h"
 #include "limiter/limiter_state.h"
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 #include "server/store_end.h"
 #include "store/table/renew.h"
 

@@ -12,7 +12,7 @@
 #include "core/decision.h"
 #include "core/fail.h"
 #include "limiter/limiter_state.h"
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 #include "platform/membership.h"
 #include "platform/random.h"
 #include "platform/siphash.h"

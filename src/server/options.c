@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "core/quantity.h"
 #include "core/time_units.h"
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 
 #define SECONDS_NS(seconds) ((seconds)*NS_PER_S)
 #define DURATION_NS_MAX     SECONDS_NS(366 * 86400)

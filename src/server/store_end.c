@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 #include "server/startup.h"
 
 enum { URL_SHOWN = 300, GRACE_S = 1 };

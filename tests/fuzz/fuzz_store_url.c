@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 #include "weir/limiter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 
 static struct store_url parse(const char *text)
 {

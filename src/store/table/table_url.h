@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where buckets live, as people write it: "memory:", "memory:?shared=yes", "file:/path?mode=0660". */
-#ifndef WEIR_LIMITER_STORE_URL_H
-#define WEIR_LIMITER_STORE_URL_H
+#ifndef WEIR_STORE_TABLE_TABLE_URL_H
+#define WEIR_STORE_TABLE_TABLE_URL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "limiter/store_url.h"
+#include "store/table/table_url.h"
 
 #include <string.h>
 

@@ -16,7 +16,8 @@ RULE_BYTES = 256  # a struct weir_rule, with room to spare
 class Config(ctypes.Structure):
     _fields_ = [("memory_bytes", ctypes.c_uint64), ("waiting_max", ctypes.c_uint64),
                 ("seed", ctypes.c_uint64 * 2), ("store", ctypes.c_char_p),
-                ("caller_clock", ctypes.c_bool), ("events_bytes", ctypes.c_uint64)]
+                ("caller_clock", ctypes.c_bool), ("events_bytes", ctypes.c_uint64),
+                ("drivers", ctypes.c_void_p)]
 
 
 class Error(ctypes.Structure):

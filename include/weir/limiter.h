@@ -41,6 +41,9 @@ extern "C" {
 
 struct weir_limiter;
 
+/* Opens stores of one scheme: a library that brings one says what its driver is called. */
+struct weir_store_driver;
+
 /* All zeroes is a good configuration.
  *   memory_bytes  what the buckets may use, with all that is kept beside them but the events of
  *                 windows; 0 means WEIR_MEMORY_BYTES, for a file what it has, or WEIR_FILE_BYTES for
@@ -68,6 +71,8 @@ struct weir_limiter;
  *   events_bytes  what the events of limits of kind `window` may use beside that, rounded down to
  *                 256 bytes; 0 means a quarter of the memory for buckets, for a file what it has.
  *                 In memory what is not used costs nothing
+ *   drivers       of stores that libweir itself does not know: an array that ends with NULL; NULL means none.
+ *                 Read during the call only; the drivers themselves stay as long as the limiter
  *   caller_clock  only decisions _at() a time will be asked for. A file is made for such a clock of
  *                 the caller's, or for its own, and refuses the other kind.
  *
@@ -84,6 +89,7 @@ struct weir_limiter_config {
     const char *store;
     bool caller_clock;
     uint64_t events_bytes;
+    const struct weir_store_driver *const *drivers;
 };
 
 /* Opens a limiter. `config` may be NULL.

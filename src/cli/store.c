@@ -14,9 +14,8 @@
 #include "cli/store_resize.h"
 #include "core/quantity.h"
 #include "limiter/limiter_state.h"
-#include "store/table/table_url.h"
 #include "server/store_end.h"
-#include "store/table/renew.h"
+#include "server/stores.h"
 
 enum { OPTION_STORE, OPTION_EVENTS, OPTION_FORCE, OPTION_JSON };
 
@@ -152,6 +151,13 @@ static int run_reset(const struct weir_limiter *limiter, bool json)
     return CLI_DONE;
 }
 
+/* Where a store is. */
+struct place {
+    const char *url;
+    const struct weir_store_driver *driver;
+    char path[STORE_PATH_MAX]; // "" where it is no file
+};
+
 /* What the command line says. */
 struct upkeep {
     struct store_option store;
@@ -162,11 +168,11 @@ struct upkeep {
 };
 
 /* Without a look at what is in it. */
-static int run_renewal(const struct command *command, const char *url, const char *path, bool json)
+static int run_renewal(const struct command *command, const struct place *place, bool json)
 {
     struct weir_error error;
-    store_end_begin(url, NULL);
-    if (table_renew_file(path, &error) != WEIR_OK) {
+    store_end_begin(place->url, NULL);
+    if (place->driver->files->renew(place->path, &error) != WEIR_OK) {
         complain(command, "%s", error.message);
         return CLI_FAILED;
     }
@@ -174,16 +180,26 @@ static int run_renewal(const struct command *command, const char *url, const cha
     return CLI_DONE;
 }
 
-/* Looking after a store must not make one. */
-static int check_there(const struct command *command, const char *url, struct store_url *parsed)
+static int run_resize(const struct command *command, const struct place *place,
+                      const struct upkeep *upkeep)
+{
+    store_end_begin(place->url, NULL);
+    return store_resize(command, place->driver->files, place->path, upkeep->bytes,
+                        upkeep->events_bytes, upkeep->json);
+}
+
+/* Of a store that is not open. Looking after it must not make one. */
+static int find_place(const struct command *command, const char *url, struct place *place)
 {
     struct weir_error error;
-    if (store_url_parse(parsed, url, &error) != WEIR_OK) {
+    place->url = url;
+    place->driver = store_driver_read(url, STORE_DRIVERS, place->path, &error);
+    if (place->driver == NULL) {
         complain_at(command, url, &error);
         return CLI_USAGE;
     }
-    if (access(parsed->path, F_OK) != 0) {
-        complain(command, "no store at %s: %s", parsed->path, strerror(errno));
+    if (place->path[0] != '\0' && access(place->path, F_OK) != 0) {
+        complain(command, "no store at %s: %s", place->path, strerror(errno));
         return CLI_FAILED;
     }
     return CLI_DONE;
@@ -194,30 +210,19 @@ static bool is_action(const struct upkeep *upkeep, const char *name)
     return upkeep->action != NULL && strcmp(upkeep->action, name) == 0;
 }
 
-static bool is_of_memory(const struct store_option *store)
+static bool is_forgotten(const struct store_option *store)
 {
     const char *url = store->url != NULL ? store->url : getenv("WEIR_STORE");
-    return url != NULL && strncmp(url, "memory:", strlen("memory:")) == 0;
+    struct weir_error error;
+    const struct weir_store_driver *driver =
+        url != NULL ? store_driver_find(url, STORE_DRIVERS, &error) : NULL;
+    return driver != NULL && driver->is_forgotten;
 }
 
-static int run_action(const struct command *command, struct upkeep *upkeep)
+static int run_open(const struct command *command, const struct upkeep *upkeep)
 {
     struct weir_limiter *limiter;
-    struct store_url url;
-    if (is_action(upkeep, "resize") && is_of_memory(&upkeep->store)) {
-        return usage_error(command, "memory keeps the size that it was opened with, shared=yes or "
-                                    "not; a file can grow: file:/PATH");
-    }
-    int code = store_option_complete(&upkeep->store, command);
-    code = code == CLI_DONE ? check_there(command, upkeep->store.url, &url) : code;
-    if (code == CLI_DONE && is_action(upkeep, "resize")) {
-        store_end_begin(upkeep->store.url, NULL);
-        return store_resize(command, url.path, upkeep->bytes, upkeep->events_bytes, upkeep->json);
-    }
-    if (code == CLI_DONE && upkeep->force) {
-        return run_renewal(command, upkeep->store.url, url.path, upkeep->json);
-    }
-    code = code == CLI_DONE ? store_option_open(&upkeep->store, command, &limiter) : code;
+    int code = store_option_open(&upkeep->store, command, &limiter);
     if (code == CLI_DONE) {
         store_end_watch(STUCK_S + limiter_bytes(limiter) / SCANNED_PER_S);
         code = is_action(upkeep, "reset")
@@ -227,6 +232,27 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
         store_end_unwatch();
     }
     return code;
+}
+
+static int run_action(const struct command *command, struct upkeep *upkeep)
+{
+    struct place place;
+    bool is_resize = is_action(upkeep, "resize");
+    if (is_resize && is_forgotten(&upkeep->store)) {
+        return usage_error(command, "memory keeps the size that it was opened with, shared=yes or "
+                                    "not; a file can grow: file:/PATH");
+    }
+    int code = store_option_complete(&upkeep->store, command);
+    code = code == CLI_DONE ? find_place(command, upkeep->store.url, &place) : code;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if ((is_resize || upkeep->force) && place.driver->files == NULL) {
+        return usage_error(command, "only a file has a size and a header: file:/PATH");
+    }
+    return is_resize       ? run_resize(command, &place, upkeep)
+           : upkeep->force ? run_renewal(command, &place, upkeep->json)
+                           : run_open(command, upkeep);
 }
 
 /* The words of the command: what to do, and to what size. */

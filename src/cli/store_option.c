@@ -11,6 +11,7 @@
 #include "limiter/names/names.h"
 #include "limiter/together.h"
 #include "server/store_end.h"
+#include "server/stores.h"
 
 enum { PATH_BYTES_MAX = 1024 };
 
@@ -171,7 +172,9 @@ int store_option_complete(struct store_option *store, const struct command *comm
     if (store->url == NULL) {
         return store_option_default(store, command);
     }
-    if (strncmp(store->url, "memory:", 7) == 0) {
+    struct weir_error error; // of a URL that nobody can open, which is told when it is opened
+    const struct weir_store_driver *driver = store_driver_find(store->url, STORE_DRIVERS, &error);
+    if (driver != NULL && driver->is_forgotten) {
         return usage_error(command, "memory is forgotten when this command ends: file:/PATH");
     }
     return CLI_DONE;
@@ -180,7 +183,7 @@ int store_option_complete(struct store_option *store, const struct command *comm
 int store_option_open(const struct store_option *store, const struct command *command,
                       struct weir_limiter **limiter)
 {
-    struct weir_limiter_config config = {.store = store->url};
+    struct weir_limiter_config config = {.store = store->url, .drivers = STORE_DRIVERS};
     struct weir_error error = {.message = ""};
     store_end_begin(store->url, NULL);
     store_end_watch_opening();

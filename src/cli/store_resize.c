@@ -12,7 +12,6 @@
 
 #include "limiter/shared_lines/shared_move.h"
 #include "server/store_end.h"
-#include "store/table/resize.h"
 
 /* ^C gives everything back as it was. ^Z, ^S and a terminal whose other end hangs do not stop this process:
  * while it moves the buckets, every take of a bucket that has moved waits for it. All that from the first step
@@ -132,8 +131,8 @@ static void say(const char *path, uint64_t bytes, const struct resize_report *re
                  (double)report->held_ns / 1e6);
 }
 
-int store_resize(const struct command *command, const char *path, uint64_t bytes,
-                 uint64_t events_bytes, bool json)
+int store_resize(const struct command *command, const struct file_upkeep *files, const char *path,
+                 uint64_t bytes, uint64_t events_bytes, bool json)
 {
     struct progress progress = {.is_shown = !json && isatty(STDERR_FILENO) != 0,
                                 .percent = 101,
@@ -149,7 +148,7 @@ int store_resize(const struct command *command, const char *path, uint64_t bytes
     struct resize_report report;
     struct weir_error error = {.message = ""};
     store_end_watch(progress.patience_s);
-    enum weir_status status = resize_file(&config, &report, &error);
+    enum weir_status status = files->resize(&config, &report, &error);
     store_end_unwatch();
     if (progress.is_shown && progress.percent <= 100) {
         show("\r%-26s\r", "");

@@ -12,11 +12,9 @@
 #include "core/decision.h"
 #include "core/fail.h"
 #include "limiter/limiter_state.h"
-#include "store/table/table_url.h"
-#include "platform/membership.h"
 #include "platform/random.h"
 #include "platform/siphash.h"
-#include "store/table/table.h"
+#include "store/driver.h"
 #include "sync/cancel.h"
 
 void weir_limiter_close(struct weir_limiter *limiter)
@@ -30,71 +28,58 @@ void weir_limiter_close(struct weir_limiter *limiter)
     }
 }
 
-/* How much memory, or how large a file: the numbers count before the URL. */
-static enum weir_status choose_bytes(struct store_url *url,
-                                     const struct weir_limiter_config *config,
-                                     struct weir_error *error)
+static enum weir_status check_bytes(const struct weir_limiter_config *config,
+                                    struct weir_error *error)
 {
     uint64_t bytes = config->memory_bytes;
+    uint64_t events_bytes = config->events_bytes;
     if (bytes != 0 && (bytes < WEIR_MEMORY_BYTES_MIN || bytes > WEIR_MEMORY_BYTES_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the memory must be 64 KiB to 16 TiB");
     }
-    uint64_t events_bytes = config->events_bytes;
     if (events_bytes != 0
         && (events_bytes < WEIR_EVENTS_BYTES_MIN || events_bytes > WEIR_EVENTS_BYTES_MAX)) {
         return fail(error, WEIR_E_RANGE, 0, "the memory for events must be 4 KiB to 1 TiB");
     }
-    url->bytes = bytes != 0 ? bytes : url->bytes;
-    url->events_bytes = events_bytes != 0 ? events_bytes : url->events_bytes;
-    url->events_bytes -= url->events_bytes % CHUNK_BYTES;
     return WEIR_OK;
 }
 
-static enum weir_status open_file(struct weir_limiter *limiter, const struct store_url *url,
-                                  bool caller_clock, struct weir_error *error)
+static enum weir_status open_store(struct weir_limiter *limiter,
+                                   const struct weir_store_driver *driver, const char *url,
+                                   const struct weir_limiter_config *config,
+                                   struct weir_error *error)
 {
-    struct file_config file = {
-        .path = url->path,
-        .bytes = url->bytes,
-        .new_bytes = WEIR_FILE_BYTES,
-        .events_bytes = url->events_bytes,
-        .mode = url->mode,
-        .is_caller_clock = caller_clock,
-        .flush_every_ns = url->flush_every_ns,
-        .seed = {limiter->seed[0], limiter->seed[1]},
+    struct store_settings settings = {
+        .memory_bytes = config->memory_bytes,
+        .events_bytes = config->events_bytes,
+        .is_caller_clock = config->caller_clock,
+        .seed = {config->seed[0], config->seed[1]},
     };
-    return table_open_file(&limiter->store, &file, limiter->seed, error);
+    if (settings.seed[0] == 0 && settings.seed[1] == 0
+        && !random_fill(settings.seed, sizeof settings.seed)) {
+        return fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
+    }
+    enum weir_status status = driver->open(&limiter->store, url, &settings, error);
+    memcpy(limiter->seed, settings.seed, sizeof limiter->seed);
+    return status;
 }
 
-static enum weir_status open_store(struct weir_limiter *limiter, const struct store_url *url,
-                                   bool caller_clock, struct weir_error *error)
+static struct lines *open_lines(struct store *store, const struct weir_limiter_config *config)
 {
-    if (url->kind == STORE_FILE) {
-        return open_file(limiter, url, caller_clock, error);
-    }
-    uint64_t bytes = url->bytes != 0 ? url->bytes : WEIR_MEMORY_BYTES;
-    uint64_t events_bytes = url->events_bytes != 0 ? url->events_bytes : table_events_bytes(bytes);
-    limiter->store =
-        url->is_shared ? table_open_shared(bytes, events_bytes) : table_open(bytes, events_bytes);
-    if (limiter->store == NULL && errno == ENOTSUP) {
-        return fail(error, WEIR_E_SYSTEM, 0, "cannot share memory with other processes: %s",
-                    membership_explain(errno));
-    }
-    if (limiter->store == NULL) {
-        return fail(error, WEIR_E_NO_MEMORY, 0, "cannot map %llu bytes: %s",
-                    (unsigned long long)(bytes + events_bytes), strerror(errno));
-    }
-    return WEIR_OK;
+    uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
+    bool is_private = store->ops->lines->waiting_area(store)->room == NULL;
+    return is_private ? lines_open(store, waiting_max)
+                      : lines_open_shared(store, waiting_max, config->caller_clock);
 }
 
 static enum weir_status open_limiter(struct weir_limiter **limiter,
                                      const struct weir_limiter_config *config,
                                      struct weir_error *error)
 {
-    struct store_url url;
-    enum weir_status status =
-        store_url_parse(&url, config->store != NULL ? config->store : "memory:", error);
-    status = status == WEIR_OK ? choose_bytes(&url, config, error) : status;
+    char path[STORE_PATH_MAX];
+    const char *url = config->store != NULL ? config->store : "memory:";
+    const struct weir_store_driver *driver = store_driver_find(url, config->drivers, error);
+    enum weir_status status = driver != NULL ? driver->read(url, path, error) : WEIR_E_SYNTAX;
+    status = status == WEIR_OK ? check_bytes(config, error) : status;
     if (status != WEIR_OK) {
         return status;
     }
@@ -102,22 +87,12 @@ static enum weir_status open_limiter(struct weir_limiter **limiter,
     if (made == NULL) {
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
     }
-    memcpy(made->seed, config->seed, sizeof made->seed);
-    if (made->seed[0] == 0 && made->seed[1] == 0 && !random_fill(made->seed, sizeof made->seed)) {
-        status = fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
-    }
-    status = status == WEIR_OK ? open_store(made, &url, config->caller_clock, error) : status;
+    status = open_store(made, driver, url, config, error);
     if (status != WEIR_OK) {
         free(made);
         return status;
     }
-    if (!config->caller_clock) {
-        table_follow_wall(made->store);
-    }
-    bool is_private = url.kind != STORE_FILE && !url.is_shared;
-    uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
-    made->lines = is_private ? lines_open(made->store, waiting_max)
-                             : lines_open_shared(made->store, waiting_max, config->caller_clock);
+    made->lines = open_lines(made->store, config);
     if (made->lines == NULL) {
         weir_limiter_close(made);
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");

@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "core/quantity.h"
 #include "core/time_units.h"
-#include "store/table/table_url.h"
+#include "server/stores.h"
 
 #define SECONDS_NS(seconds) ((seconds)*NS_PER_S)
 #define DURATION_NS_MAX     SECONDS_NS(366 * 86400)
@@ -230,9 +230,9 @@ static const char *set_config(struct options *options, const char *text)
 
 static const char *set_store(struct options *options, const char *text)
 {
-    struct store_url url;
+    char path[STORE_PATH_MAX];
     options->store = text;
-    return store_url_parse(&url, text, &options->store_error) == WEIR_OK
+    return store_driver_read(text, STORE_DRIVERS, path, &options->store_error) != NULL
                ? NULL
                : options->store_error.message;
 }

@@ -22,6 +22,7 @@
 #include "server/process.h"
 #include "server/startup.h"
 #include "server/store_end.h"
+#include "server/stores.h"
 #include "server/systemd.h"
 #include "server/worker.h"
 #include "weir/clock.h"
@@ -192,9 +193,12 @@ static bool open_limiter(struct server *server)
     struct weir_limiter_config config = {.memory_bytes = options->memory_bytes,
                                          .waiting_max = options->waiting_max,
                                          .store = options->store,
-                                         .caller_clock = options->test_clock};
+                                         .caller_clock = options->test_clock,
+                                         .drivers = STORE_DRIVERS};
     struct weir_error error;
-    server->is_stored = options->store != NULL && strncmp(options->store, "file:", 5) == 0;
+    const struct weir_store_driver *driver =
+        options->store != NULL ? store_driver_find(options->store, STORE_DRIVERS, &error) : NULL;
+    server->is_stored = driver != NULL && !driver->is_forgotten;
     if (server->is_stored) {
         store_end_begin(options->store, &server->log);
         store_end_watch_opening();

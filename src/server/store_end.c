@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/table/table_url.h"
 #include "server/startup.h"
+#include "server/stores.h"
 
 enum { URL_SHOWN = 300, GRACE_S = 1 };
 
@@ -111,11 +111,9 @@ static void handle(int number, void (*handler)(int number, siginfo_t *info, void
 
 void store_end_begin(const char *url, struct log *log)
 {
-    struct store_url parsed = {.path = ""};
     log_of_the_end = log;
     write_texts(url);
-    (void)store_url_parse(&parsed, url, NULL); // a wrong one is not opened
-    (void)snprintf(path, sizeof path, "%s", parsed.path);
+    (void)store_driver_read(url, STORE_DRIVERS, path, NULL); // a wrong one is not opened
     handle(SIGBUS, end_if_cut);
     handle(SIGABRT, end_if_damaged);
     handle(SIGALRM, end_if_stuck);

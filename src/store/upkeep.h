@@ -13,6 +13,8 @@
 
 struct store;
 
+enum { STORE_PATH_MAX = 1024 }; // of a file, with its NUL
+
 /* How full a store is, counted or, where it is large, estimated from a part of it.
  *   slot_count  buckets that fit at most
  *   live_count  buckets that are not empty

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/driver.h"
 #include "store/table/table_url.h"
 #include "weir/limiter.h"
 
@@ -27,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
-    if (store_url_parse(&url, text, &error) == WEIR_OK) {
+    char path[STORE_PATH_MAX];
+    if (store_driver_read(text, NULL, path, &error) != NULL) {
+        require(store_url_parse(&url, text, &error) == WEIR_OK && strcmp(path, url.path) == 0);
         require(url.bytes == 0
                 || (url.bytes >= WEIR_MEMORY_BYTES_MIN && url.bytes <= WEIR_MEMORY_BYTES_MAX));
         require(url.kind != STORE_FILE || url.path[0] == '/');

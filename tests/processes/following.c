@@ -21,6 +21,7 @@
 
 #include "limiter/shared_lines/shared_move.h"
 #include "people.h"
+#include "store/table/resize.h"
 
 enum {
     WORKERS = 4,

@@ -24,6 +24,7 @@
 #include "limiter/shared_lines/shared_move.h"
 #include "people.h"
 #include "store/table/file_header.h"
+#include "store/table/resize.h"
 
 enum { FILE_BYTES = 1 << 20, MOVERS = 4, ROUNDS = 20, ROUNDS_SOAK = 1000 };
 

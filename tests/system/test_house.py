@@ -38,7 +38,7 @@ INCLUDED_BY = {
     "protocol/http1": set(),
     "protocol/json": {"protocol/http1"},
     "protocol/resp": {"server"},
-    "store/table": {"limiter", "limiter/shared_lines", "cli"},
+    "store/table": set(),
 }
 
 

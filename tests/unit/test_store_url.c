@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "store/driver.h"
 #include "store/table/table_url.h"
 
 static struct store_url parse(const char *text)
@@ -96,9 +97,9 @@ static void test_what_is_wrong_is_said_and_where(void **state)
         {"file:/a?size=1M&", 16, "the options are"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct store_url url;
+        char path[STORE_PATH_MAX];
         struct weir_error error;
-        if (store_url_parse(&url, CASES[i].text, &error) == WEIR_OK) {
+        if (store_driver_read(CASES[i].text, NULL, path, &error) != NULL) {
             fail_msg("'%s' was read", CASES[i].text);
         }
         if (error.offset != CASES[i].offset || strstr(error.message, CASES[i].message) == NULL) {
@@ -111,12 +112,41 @@ static void test_what_is_wrong_is_said_and_where(void **state)
     assert_int_equal(store_url_parse(&url, too_long, NULL), WEIR_E_RANGE);
 }
 
+static enum weir_status read_far(const char *url, char path[STORE_PATH_MAX],
+                                 struct weir_error *error)
+{
+    (void)url, (void)path, (void)error;
+    return WEIR_OK;
+}
+
+static void test_drivers_that_are_handed_over_come_first(void **state)
+{
+    (void)state;
+    static const struct weir_store_driver FAR = {
+        .scheme = "far:", .form = "far://host", .read = read_far};
+    static const struct weir_store_driver FILES_OF_OTHERS = {
+        .scheme = "file:", .form = "file:NAME", .read = read_far};
+    const struct weir_store_driver *const drivers[] = {&FAR, &FILES_OF_OTHERS, NULL};
+    char path[STORE_PATH_MAX];
+    struct weir_error error;
+    assert_ptr_equal(store_driver_read("far://a", drivers, path, &error), &FAR);
+    assert_string_equal(path, "");
+    assert_ptr_equal(store_driver_read("file:a", drivers, path, &error), &FILES_OF_OTHERS);
+    assert_non_null(store_driver_read("memory:", drivers, path, &error));
+    assert_null(store_driver_read("near:", drivers, path, &error));
+    assert_string_equal(error.message, "a store is memory:, file:/path, far://host or file:NAME");
+    const struct weir_store_driver *const nobody[] = {NULL};
+    assert_null(store_driver_read("far://a", nobody, path, &error));
+    assert_string_equal(error.message, "a store is memory: or file:/path");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_private_unless_said),
         cmocka_unit_test(test_a_file_has_a_path_and_options),
         cmocka_unit_test(test_what_is_wrong_is_said_and_where),
+        cmocka_unit_test(test_drivers_that_are_handed_over_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Those who stand in line for the buckets of a file, when it gets another size (store/table/resize.h):
+ * Those who stand in line for the buckets of a file, when it gets another size (store/upkeep.h):
  *
  *     struct room_mover mover;
  *     room_mover_init(&mover);
@@ -11,7 +11,7 @@
 #ifndef WEIR_LIMITER_SHARED_LINES_SHARED_MOVE_H
 #define WEIR_LIMITER_SHARED_LINES_SHARED_MOVE_H
 
-#include "store/table/resize.h"
+#include "store/upkeep.h"
 
 struct lines;
 

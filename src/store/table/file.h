@@ -10,8 +10,6 @@
 
 #include "store/store.h"
 
-enum { STORE_PATH_MAX = 1024 }; // with its NUL
-
 /*   path             absolute
  *   bytes            for buckets, WEIR_MEMORY_BYTES_MIN .. _MAX; 0: as it is, and `new_bytes` for a
  *                    new one

@@ -179,15 +179,10 @@ enum weir_status store_url_parse(struct store_url *url, const char *text, struct
     struct reader reader = {.text = text, .error = error};
     enum weir_status status = WEIR_OK;
     *url = (struct store_url){.mode = 0600};
-    if (strncmp(text, "memory:", 7) == 0) {
-        url->kind = STORE_MEMORY;
-        reader.at = text + 7;
-    } else if (strncmp(text, "file:", 5) == 0) {
-        url->kind = STORE_FILE;
-        reader.at = text + 5;
+    url->kind = strncmp(text, "file:", 5) == 0 ? STORE_FILE : STORE_MEMORY;
+    reader.at = strchr(text, ':') + 1;
+    if (url->kind == STORE_FILE) {
         status = read_path(&reader, url->path);
-    } else {
-        return fail(error, WEIR_E_SYNTAX, 0, "a store is memory: or file:/path");
     }
     return status == WEIR_OK ? read_options(&reader, url) : status;
 }

@@ -25,7 +25,7 @@ struct store_url {
     uint64_t flush_every_ns;
 };
 
-/* Reads a URL; error->offset says where it is wrong. */
+/* Reads a URL that begins with "memory:" or "file:"; error->offset says where it is wrong. */
 enum weir_status store_url_parse(struct store_url *url, const char *text, struct weir_error *error);
 
 #endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A driver opens the stores of one scheme. drivers.c lists those of libweir; a store that needs a library of its own
+ * (a database's client) is one, too, and its driver is handed over when a limiter is opened:
+ *
+ *     static const struct weir_store_driver *const DRIVERS[] = {&weir_postgres_driver, NULL};
+ *     struct weir_limiter_config config = {.store = "postgres://...", .drivers = DRIVERS};
+ *
+ * What an implementer may assume: a URL is a string that begins with the scheme. All functions are thread-safe. */
+#ifndef WEIR_STORE_DRIVER_H
+#define WEIR_STORE_DRIVER_H
+
+#include "store/store.h"
+
+/* What is asked of a store beside its URL.
+ *   memory_bytes, events_bytes  0: as the URL says
+ *   is_caller_clock  only decisions at a time of the caller's will be asked for
+ *   seed             of the keyed hash; a store that has one of its own writes it here */
+struct store_settings {
+    uint64_t memory_bytes;
+    uint64_t events_bytes;
+    bool is_caller_clock;
+    uint64_t seed[2];
+};
+
+/*   scheme        "memory:", "file:"
+ *   form          an example of a URL, for messages: "file:/path"
+ *   is_forgotten  what is in it ends with the process that opened it
+ *   read()        reads a URL without opening anything: WEIR_OK, or WEIR_E_SYNTAX or _RANGE and where it is wrong.
+ *                 `path` gets the file in which the store lives; "": in none
+ *   open()        as weir_limiter_open(). The URL has been read
+ *   files         looking after a store that is not open; NULL: not offered */
+struct weir_store_driver {
+    const char *scheme;
+    const char *form;
+    bool is_forgotten;
+    enum weir_status (*read)(const char *url, char path[STORE_PATH_MAX], struct weir_error *error);
+    enum weir_status (*open)(struct store **store, const char *url, struct store_settings *settings,
+                             struct weir_error *error);
+    const struct file_upkeep *files;
+};
+
+/* The driver of this URL: one of `more`, which may be NULL and ends with NULL, or else one of libweir's. NULL, and
+ * the error lists the forms that there are, if nobody knows the scheme. Thread-safe. */
+const struct weir_store_driver *store_driver_find(const char *url,
+                                                  const struct weir_store_driver *const *more,
+                                                  struct weir_error *error);
+
+/* Finds the driver and has it read the URL. NULL, and error->offset says where it is wrong. */
+const struct weir_store_driver *store_driver_read(const char *url,
+                                                  const struct weir_store_driver *const *more,
+                                                  char path[STORE_PATH_MAX],
+                                                  struct weir_error *error);
+
+#endif

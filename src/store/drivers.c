@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stores of libweir: a row for each scheme. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "store/driver.h"
+#include "store/table/table_driver.h"
+
+static const struct weir_store_driver *const OURS[] = {&MEMORY_DRIVER, &FILE_DRIVER, NULL};
+
+static const struct weir_store_driver *find(const char *url,
+                                            const struct weir_store_driver *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (strncmp(url, (*list)->scheme, strlen((*list)->scheme)) == 0) {
+            return *list;
+        }
+    }
+    return NULL;
+}
+
+/* "memory:, file:/path or postgres://..". */
+static void list_forms(char *text, size_t size, const struct weir_store_driver *const *more)
+{
+    const struct weir_store_driver *const *lists[] = {OURS, more};
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < 2; i++) {
+        for (const struct weir_store_driver *const *at = lists[i]; at != NULL && *at != NULL;
+             at++) {
+            bool is_last = at[1] == NULL && (i == 1 || more == NULL || more[0] == NULL);
+            const char *between = length == 0 ? "" : is_last ? " or " : ", ";
+            int added = snprintf(text + length, size - length, "%s%s", between, (*at)->form);
+            length += (size_t)added < size - length ? (size_t)added : size - length - 1;
+        }
+    }
+}
+
+const struct weir_store_driver *store_driver_find(const char *url,
+                                                  const struct weir_store_driver *const *more,
+                                                  struct weir_error *error)
+{
+    const struct weir_store_driver *found = more != NULL ? find(url, more) : NULL;
+    found = found != NULL ? found : find(url, OURS);
+    if (found == NULL) {
+        char forms[128];
+        list_forms(forms, sizeof forms, more);
+        (void)fail(error, WEIR_E_SYNTAX, 0, "a store is %s", forms);
+    }
+    return found;
+}
+
+const struct weir_store_driver *store_driver_read(const char *url,
+                                                  const struct weir_store_driver *const *more,
+                                                  char path[STORE_PATH_MAX],
+                                                  struct weir_error *error)
+{
+    const struct weir_store_driver *driver = store_driver_find(url, more, error);
+    path[0] = '\0';
+    return driver != NULL && driver->read(url, path, error) == WEIR_OK ? driver : NULL;
+}

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "limiter/shared_lines/shared_move.h"
+#include "hampered.h"
 #include "people.h"
 #include "store/table/resize.h"
 
@@ -456,74 +456,12 @@ static void several_threads(void)
 
 /* ---- a mover that dies ---- */
 
-enum point { BEFORE_ENTER, AFTER_ENTER, AFTER_CARRY, BEFORE_LEAVE, AFTER_LEAVE, POINT_COUNT };
-
-/* A mover that kills itself where it says. */
-struct doomed {
-    struct line_mover lines; // first: it leads back here
-    struct room_mover mover;
-    enum point dies_at;
-};
-
-static struct doomed *doomed_of(struct line_mover *lines)
+static void resize_on_the_way(struct line_mover *lines)
 {
-    return (struct doomed *)(void *)lines;
-}
-
-static void come_to(const struct doomed *doomed, enum point point)
-{
-    if (doomed->dies_at == point) {
-        (void)kill(getpid(), SIGKILL);
-    }
-}
-
-static enum line_mover_result enter(struct line_mover *lines, struct store *from,
-                                    struct store *into, uint64_t now_ns)
-{
-    struct doomed *doomed = doomed_of(lines);
-    come_to(doomed, BEFORE_ENTER);
-    enum line_mover_result result =
-        doomed->mover.lines.enter(&doomed->mover.lines, from, into, now_ns);
-    come_to(doomed, AFTER_ENTER);
-    return result;
-}
-
-static uint64_t carry(struct line_mover *lines, uint64_t now_ns)
-{
-    struct doomed *doomed = doomed_of(lines);
-    uint64_t count = doomed->mover.lines.carry(&doomed->mover.lines, now_ns);
-    come_to(doomed, AFTER_CARRY);
-    return count;
-}
-
-static void leave(struct line_mover *lines, uint64_t now_ns)
-{
-    struct doomed *doomed = doomed_of(lines);
-    come_to(doomed, BEFORE_LEAVE);
-    doomed->mover.lines.leave(&doomed->mover.lines, now_ns);
-    come_to(doomed, AFTER_LEAVE);
-}
-
-static void resize_and_die(enum point point)
-{
-    pid_t pid = fork();
-    if (pid < 0) {
-        give_up("no process");
-    }
-    if (pid == 0) {
-        struct doomed doomed = {.lines = {enter, carry, leave}, .dies_at = point};
-        room_mover_init(&doomed.mover);
-        struct resize_config config = {.path = path, .bytes = 2 << 20, .lines = &doomed.lines};
-        struct resize_report report;
-        struct weir_error error = {.message = ""};
-        (void)resize_file(&config, &report, &error);
-        give_up("%s: it survived: %s", people.key, error.message);
-    }
-    int status;
-    (void)waitpid(pid, &status, 0);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
-        give_up("%s: the mover ended by itself", people.key);
-    }
+    struct resize_config config = {.path = path, .bytes = 2 << 20, .lines = lines};
+    struct resize_report report;
+    struct weir_error error = {.message = ""};
+    (void)resize_file(&config, &report, &error);
 }
 
 /* Before the step that counts all is as it was, and afterwards all is done. */
@@ -536,7 +474,7 @@ static void mover_dies_at(enum point point)
     for (int i = 0; i < 3; i++) {
         (void)people_join(1, 30 * S);
     }
-    resize_and_die(point);
+    hampered_kill(point, resize_on_the_way);
     (void)people_join_at(url, 1, 30 * S);
     (void)people_join(1, 30 * S);
     must_be_served_in_order();

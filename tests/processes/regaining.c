@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "limiter/shared_lines/shared_move.h"
+#include "hampered.h"
 #include "people.h"
 #include "store/table/file_header.h"
 #include "store/table/resize.h"
@@ -491,85 +491,12 @@ static void several_at_once(bool is_replaced)
 
 /* ---- on the way ---- */
 
-enum point { BEFORE_ENTER, AFTER_ENTER, AFTER_CARRY, BEFORE_LEAVE, AFTER_LEAVE, POINT_COUNT };
-
-/* A mover to which something happens where it says. */
-struct hampered {
-    struct line_mover lines; // first: it leads back here
-    struct room_mover mover;
-    enum point point;
-    void (*happens)(void);
-};
-
-static struct hampered *hampered_of(struct line_mover *lines)
+static void regain_on_the_way(struct line_mover *lines)
 {
-    return (struct hampered *)(void *)lines;
-}
-
-static void come_to(struct hampered *hampered, enum point point)
-{
-    if (hampered->point == point && hampered->happens != NULL) {
-        void (*happens)(void) = hampered->happens;
-        hampered->happens = NULL; // once
-        happens();
-    }
-}
-
-static enum line_mover_result enter(struct line_mover *lines, struct store *from,
-                                    struct store *into, uint64_t now_ns)
-{
-    struct hampered *hampered = hampered_of(lines);
-    come_to(hampered, BEFORE_ENTER);
-    enum line_mover_result result =
-        hampered->mover.lines.enter(&hampered->mover.lines, from, into, now_ns);
-    come_to(hampered, AFTER_ENTER);
-    return result;
-}
-
-static uint64_t carry(struct line_mover *lines, uint64_t now_ns)
-{
-    struct hampered *hampered = hampered_of(lines);
-    uint64_t count = hampered->mover.lines.carry(&hampered->mover.lines, now_ns);
-    come_to(hampered, AFTER_CARRY);
-    return count;
-}
-
-static void leave(struct line_mover *lines, uint64_t now_ns)
-{
-    struct hampered *hampered = hampered_of(lines);
-    come_to(hampered, BEFORE_LEAVE);
-    hampered->mover.lines.leave(&hampered->mover.lines, now_ns);
-    come_to(hampered, AFTER_LEAVE);
-}
-
-static enum weir_status regain_hampered(enum point point, void (*happens)(void),
-                                        struct store_regained *regained, struct weir_error *error)
-{
-    struct hampered hampered = {.lines = {enter, carry, leave}, .point = point, .happens = happens};
-    room_mover_init(&hampered.mover);
-    return regain_with(&hampered.lines, regained, error);
-}
-
-static void die(void)
-{
-    (void)kill(getpid(), SIGKILL);
-}
-
-static void regain_and_die(enum point point)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct store_regained regained;
-        struct weir_error error = {.message = ""};
-        (void)weir_limiter_status(people.limiter, NULL); // joins
-        (void)regain_hampered(point, die, &regained, &error);
-        give_up("%s: it survived: %s", people.key, error.message);
-    }
-    int status;
-    (void)waitpid(pid, &status, 0);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
-        give_up("%s: the mover ended by itself", people.key);
-    }
+    struct store_regained regained;
+    struct weir_error error;
+    (void)weir_limiter_status(people.limiter, NULL); // joins
+    (void)regain_with(lines, &regained, &error);
 }
 
 /* Before the step that counts all is as it was, and the next one does it; afterwards all is done. */
@@ -583,7 +510,7 @@ static void mover_dies_at(enum point point)
         (void)people_join(1, 30 * S);
     }
     must(unlink(path) == 0, "delete");
-    regain_and_die(point);
+    hampered_kill(point, regain_on_the_way);
     (void)people_join(1, 30 * S); // in whichever of the two
     must_regain(point < BEFORE_LEAVE ? STORE_CARRIED : STORE_AS_IT_WAS);
     (void)people_join_at(url, 1, 30 * S);
@@ -600,7 +527,7 @@ static void mover_to_another_dies_at(enum point point)
     copy_file(other);
     people_fill_up(3);
     must(rename(other, path) == 0, "replace");
-    regain_and_die(point);
+    hampered_kill(point, regain_on_the_way);
     people_fill_up(1); // in whichever of the two
     must_regain(point < BEFORE_LEAVE ? STORE_EXCHANGED : STORE_AS_IT_WAS);
     must_remain(point < BEFORE_LEAVE ? 8 : 7);
@@ -608,6 +535,14 @@ static void mover_to_another_dies_at(enum point point)
 }
 
 /* ---- strangers ---- */
+
+static enum weir_status regain_hampered(enum point point, void (*happens)(void),
+                                        struct store_regained *regained, struct weir_error *error)
+{
+    struct hampered hampered;
+    hampered_init(&hampered, point, happens);
+    return regain_with(&hampered.lines, regained, error);
+}
 
 static void make_a_stranger(void)
 {

@@ -115,17 +115,6 @@ static void finish(void)
     (void)unlink(path);
 }
 
-static void must_be_served_in_order(void)
-{
-    for (int i = 0; i < people.count; i++) {
-        people_must_be_let(&people.people[i]);
-        if (people.people[i].place != (uint64_t)i) {
-            give_up("%s: the one at %d was answered at %" PRIu64, people.key, i,
-                    people.people[i].place);
-        }
-    }
-}
-
 /* ---- scenarios ---- */
 
 static void in_order(const char *limit)
@@ -141,7 +130,7 @@ static void in_order(const char *limit)
     struct person *old = people_join(1, 30 * S);
     must_resize(1 << 19, 6); // now they are of three files
     (void)people_join(1, 30 * S);
-    must_be_served_in_order();
+    people_must_be_served_in_order();
     people_must_be_about(fresh, since_ns, 990, LATE_MS);
     people_must_be_about(old, since_ns, 1190, LATE_MS);
     finish();
@@ -477,7 +466,7 @@ static void mover_dies_at(enum point point)
     hampered_kill(point, resize_on_the_way);
     (void)people_join_at(url, 1, 30 * S);
     (void)people_join(1, 30 * S);
-    must_be_served_in_order();
+    people_must_be_served_in_order();
     struct weir_limiter_stats stats;
     weir_limiter_stats(people.limiter, &stats);
     if ((stats.memory_bytes == 2 << 20) != (point >= BEFORE_LEAVE)) {

@@ -243,6 +243,17 @@ void people_must_be_let(struct person *person)
     }
 }
 
+void people_must_be_served_in_order(void)
+{
+    for (int i = 0; i < people.count; i++) {
+        people_must_be_let(&people.people[i]);
+        if (people.people[i].place != (uint64_t)i) {
+            give_up("%s: the one at %d was answered at %" PRIu64, people.key, i,
+                    people.people[i].place);
+        }
+    }
+}
+
 void people_must_be_about(const struct person *person, uint64_t since_ns, uint64_t least_ms,
                           uint64_t most_ms)
 {

@@ -88,8 +88,10 @@ long people_looks(const struct person *person, uint64_t since_ns);
 /* Waits until it ends by itself, and says what it was answered. */
 enum weir_verdict people_answer(struct person *person);
 
-/* What must be true, or the test ends: somebody was let in; at such a time; nobody waits, and no place is lost. */
+/* What must be true, or the test ends: somebody was let in; everybody was, in order; somebody was at such a time;
+ * nobody waits, and no place is lost. */
 void people_must_be_let(struct person *person);
+void people_must_be_served_in_order(void);
 void people_must_be_about(const struct person *person, uint64_t since_ns, uint64_t least_ms,
                           uint64_t most_ms);
 void people_must_be_gone(void);

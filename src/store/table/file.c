@@ -420,8 +420,7 @@ static bool is_in_public(const char *path)
     if (!file_place(real, path)) {
         return true;
     }
-    char *slash = strrchr(real, '/');
-    slash[slash == real] = '\0';
+    file_drop_name(real);
     return stat(real, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0;
 }
 

@@ -84,6 +84,24 @@ bool file_place(char real[STORE_PATH_MAX], const char *path)
     return whole < STORE_PATH_MAX;
 }
 
+void file_drop_name(char *path)
+{
+    char *slash = strrchr(path, '/'); // paths are absolute
+    slash[slash == path] = '\0';
+}
+
+void file_descriptor_path(char descriptor[FILE_DESCRIPTOR_MAX], int fd)
+{
+    (void)snprintf(descriptor, FILE_DESCRIPTOR_MAX, "/proc/self/fd/%d", fd);
+}
+
+bool file_link(int fd, const char *real)
+{
+    char descriptor[FILE_DESCRIPTOR_MAX];
+    file_descriptor_path(descriptor, fd);
+    return linkat(AT_FDCWD, descriptor, AT_FDCWD, real, AT_SYMLINK_FOLLOW) == 0;
+}
+
 bool file_take_name(const char *from, const char *real)
 {
     return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, real, RENAME_NOREPLACE) == 0;

@@ -14,7 +14,10 @@ struct file_origin {
     char path[STORE_PATH_MAX];
 };
 
-enum { FILE_NAME_MAX = STORE_PATH_MAX + 40 }; // of one that does not have its own yet, with its NUL
+enum {
+    FILE_NAME_MAX = STORE_PATH_MAX + 40, // of one that does not have its own yet, with its NUL
+    FILE_DESCRIPTOR_MAX = 32             // the path of a descriptor
+};
 
 /* What is open so far.
  *   name        under which it is opened: the configured one, but where a successor could not get that
@@ -83,6 +86,16 @@ bool file_place(char real[STORE_PATH_MAX], const char *path);
 /* Where the successor of a file is made: beside it. The inode keeps it apart from the successor of another file, which
  * may have had this name before, or have it now. */
 void file_successor_path(char successor[FILE_NAME_MAX], const char *real, uint64_t inode);
+
+/* Shortens an absolute path to that of its folder. */
+void file_drop_name(char *path);
+
+/* The path under which the kernel shows an open file. */
+void file_descriptor_path(char descriptor[FILE_DESCRIPTOR_MAX], int fd);
+
+/* Gives an open file one more name, unless something else has it: EEXIST. A file that has lost its last name gets no other
+ * one: ENOENT. False, with errno. */
+bool file_link(int fd, const char *real);
 
 /* Renames a file, unless something else has that name: EEXIST. False, with errno. */
 bool file_take_name(const char *from, const char *real);

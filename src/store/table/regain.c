@@ -23,7 +23,6 @@
  * it leaves everything as it was, or done, but for that name, which the first one that follows gives
  * (find_successor()). */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +33,7 @@
 
 enum {
     REGAIN_TRIES = 16, // others may do something about the name at the same time
-    CLOCK_OFF_NS_MAX = 1000000000,
-    DESCRIPTOR_MAX = 32 // the path of one
+    CLOCK_OFF_NS_MAX = 1000000000
 };
 
 struct regaining {
@@ -48,17 +46,12 @@ struct regaining {
 
 /* ---- a file with another name ---- */
 
-static void descriptor_of(int fd, char descriptor[DESCRIPTOR_MAX])
-{
-    (void)snprintf(descriptor, DESCRIPTOR_MAX, "/proc/self/fd/%d", fd);
-}
-
 /* Which one, as far as the kernel says: of several names it may remember one that is gone. */
 static void find_name(int fd, char name[STORE_PATH_MAX])
 {
-    char descriptor[DESCRIPTOR_MAX];
+    char descriptor[FILE_DESCRIPTOR_MAX];
     struct stat there, ours;
-    descriptor_of(fd, descriptor);
+    file_descriptor_path(descriptor, fd);
     ssize_t length = readlink(descriptor, name, STORE_PATH_MAX - 1);
     name[length > 0 ? length : 0] = '\0';
     bool is_it = stat(name, &there) == 0 && fstat(fd, &ours) == 0 && there.st_ino == ours.st_ino
@@ -70,12 +63,9 @@ static void find_name(int fd, char name[STORE_PATH_MAX])
 
 static enum weir_status link_again(const struct regaining *regaining, int fd, bool *again)
 {
-    char descriptor[DESCRIPTOR_MAX];
     char real[STORE_PATH_MAX];
     const char *path = regaining->origin->path;
-    descriptor_of(fd, descriptor);
-    if (file_place(real, path)
-        && linkat(AT_FDCWD, descriptor, AT_FDCWD, real, AT_SYMLINK_FOLLOW) == 0) {
+    if (file_place(real, path) && file_link(fd, real)) {
         regaining->regained->outcome = STORE_LINKED;
         return WEIR_OK;
     }

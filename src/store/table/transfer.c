@@ -313,8 +313,7 @@ enum weir_status transfer_move(struct transfer *transfer, const struct naming *n
 enum weir_status transfer_write(struct transfer *transfer)
 {
     (void)watch(transfer, RESIZE_WRITING, 0, 1); // too late to give up
-    char *slash = strrchr(transfer->real_path, '/');
-    slash[slash == transfer->real_path] = '\0';
+    file_drop_name(transfer->real_path);
     int folder = open(transfer->real_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool done = fsync(transfer->into.fd) == 0 && folder >= 0 && fsync(folder) == 0;
     int why = errno;

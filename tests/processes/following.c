@@ -112,6 +112,7 @@ static void finish(void)
     }
     people_must_be_gone();
     weir_limiter_close(people.limiter);
+    must_hold_store_only(folder, people.key);
     (void)unlink(path);
 }
 
@@ -464,6 +465,9 @@ static void mover_dies_at(enum point point)
         (void)people_join(1, 30 * S);
     }
     hampered_kill(point, resize_on_the_way);
+    if (point != AFTER_CARRY && has_nameless_files(folder)) {
+        must_hold_store_only(folder, people.key); // even if nobody comes after it
+    }
     (void)people_join_at(url, 1, 30 * S);
     (void)people_join(1, 30 * S);
     people_must_be_served_in_order();
@@ -472,6 +476,7 @@ static void mover_dies_at(enum point point)
     if ((stats.memory_bytes == 2 << 20) != (point >= BEFORE_LEAVE)) {
         give_up("%s: it has %" PRIu64 " bytes", people.key, (uint64_t)stats.memory_bytes);
     }
+    must_hold_store_only(folder, people.key);
     must_resize(1 << 19, 0);
     finish();
 }

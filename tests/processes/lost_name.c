@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lost_name.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,19 +52,6 @@ void lost_copy(const char *to)
     (void)close(to_fd);
 }
 
-/* Nothing that a mover has made is left, beside the file. */
-void lost_must_be_alone(void)
-{
-    DIR *opened = opendir(lost.folder);
-    struct dirent *entry;
-    while ((entry = readdir(opened)) != NULL) {
-        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "store") != 0) {
-            give_up("%s: %s is left", people.key, entry->d_name);
-        }
-    }
-    (void)closedir(opened);
-}
-
 /* ---- who goes on ---- */
 
 enum weir_status lost_regain_with(struct line_mover *lines, struct store_regained *regained,
@@ -105,7 +91,7 @@ void lost_finish(void)
 {
     people_must_be_gone();
     weir_limiter_close(people.limiter);
-    lost_must_be_alone();
+    must_hold_store_only(lost.folder, people.key);
     (void)unlink(lost.path);
 }
 

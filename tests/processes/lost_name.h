@@ -39,9 +39,6 @@ void lost_must(bool done, const char *what);
 
 void lost_copy(const char *to);
 
-/* Ends the test if anything lies beside the file. */
-void lost_must_be_alone(void);
-
 /* Has this process go on under the name. */
 enum weir_status lost_regain(struct store_regained *regained, struct weir_error *error);
 enum weir_status lost_regain_with(struct line_mover *lines, struct store_regained *regained,

@@ -6,16 +6,18 @@
  *     regaining_hampered [soak]
  *
  * A soak has several go at once more often. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "hampered.h"
 #include "lost_name.h"
-#include "store/table/file_header.h"
+#include "store/table/file_opening.h"
 
 enum { MOVERS = 4, ROUNDS = 20, ROUNDS_SOAK = 1000 };
 
@@ -24,6 +26,7 @@ struct books {
     uint64_t ready_count;
     bool may_go;
     uint64_t outcomes[STORE_EXCHANGED + 1];
+    bool is_forbidden; // a file without a name
 };
 static struct books *books;
 
@@ -95,6 +98,35 @@ static void regain_on_the_way(struct line_mover *lines)
     (void)lost_regain_with(lines, &regained, &error);
 }
 
+static char successor[FILE_NAME_MAX]; // the name of the other file, until it gets its own
+
+static void delete_named(void)
+{
+    struct stat status;
+    lost_must(stat(lost.path, &status) == 0 && unlink(lost.path) == 0, "delete");
+    file_successor_path(successor, lost.path, status.st_ino);
+}
+
+/* Deletes the file, and has a mover die that makes it again. Then, even if nobody comes after it, nothing must be left
+ * but a file that has had to get a name. People who wait may have removed that already. */
+static void delete_and_move(enum point point, void (*move)(struct line_mover *lines))
+{
+    delete_named();
+    books->is_forbidden = false;
+    hampered_kill(point, move);
+    bool has_nameless = has_nameless_files(lost.folder) && !books->is_forbidden;
+    bool has_name = has_nameless ? point == AFTER_CARRY : point < BEFORE_LEAVE;
+    if (has_name && people.count == 0 && access(successor, F_OK) != 0) {
+        give_up("%s: the other file has no name", people.key);
+    }
+    if ((access(lost.path, F_OK) == 0) != (point >= BEFORE_LEAVE)) {
+        give_up("%s: it is there too early, or too late", people.key);
+    }
+    if (!has_name) {
+        must_hold_store_only(lost.folder, people.key);
+    }
+}
+
 /* Before the step that counts all is as it was, and the next one does it; afterwards all is done. */
 static void mover_dies_at(enum point point)
 {
@@ -105,12 +137,36 @@ static void mover_dies_at(enum point point)
     for (int i = 0; i < 3; i++) {
         (void)people_join(1, 30 * S);
     }
-    lost_must(unlink(lost.path) == 0, "delete");
-    hampered_kill(point, regain_on_the_way);
+    delete_and_move(point, regain_on_the_way);
     (void)people_join(1, 30 * S); // in whichever of the two
     lost_must_regain(point < BEFORE_LEAVE ? STORE_CARRIED : STORE_AS_IT_WAS);
     (void)people_join_at(lost.url, 1, 30 * S);
     people_must_be_served_in_order();
+    lost_finish();
+}
+
+static void regain_with_named_files(struct line_mover *lines)
+{
+    books->is_forbidden = forbid_nameless_files();
+    if (!books->is_forbidden) {
+        printf("no seccomp here: files are without a name\n");
+        (void)fflush(stdout);
+    }
+    regain_on_the_way(lines);
+}
+
+/* Where every file has a name. The next one removes what it has left. */
+static void mover_with_named_files_dies_at(enum point point)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "with named files, dies at %d", (int)point);
+    lost_begin(name, "10/d");
+    people_fill_up(2);
+    delete_and_move(point, regain_with_named_files);
+    people_fill_up(1); // in whichever of the two
+    lost_must_regain(point < BEFORE_LEAVE ? STORE_CARRIED : STORE_AS_IT_WAS);
+    must_hold_store_only(lost.folder, people.key);
+    lost_must_remain(7);
     lost_finish();
 }
 
@@ -166,10 +222,39 @@ static void overtaken_by_a_stranger(void)
         || strstr(error.message, "its seed is another one") == NULL) {
         give_up("%s: %s", people.key, error.message);
     }
-    lost_must_be_alone();
+    must_hold_store_only(lost.folder, people.key);
     (void)people_join(1, 30 * S);
     people_must_be_served_in_order();
     lost_must_remain(1);
+    lost_finish();
+}
+
+static void take_name_of_successor(void)
+{
+    int fd = open(successor, O_RDWR | O_CREAT | O_CLOEXEC, 0600); // it may have that already
+    lost_must(fd >= 0 && close(fd) == 0, "make");
+}
+
+/* The other file cannot get a name: everything is as it was. */
+static void without_a_name(void)
+{
+    struct store_regained regained;
+    struct weir_error error = {.message = ""};
+    lost_begin("without a name", "10/d");
+    people_fill_up(2);
+    delete_named();
+    bool is_named = !has_nameless_files(lost.folder);
+    enum weir_status status =
+        regain_hampered(AFTER_ENTER, take_name_of_successor, &regained, &error);
+    if (!is_named
+        && (status != WEIR_E_SYSTEM
+            || strstr(error.message, "File exists; nothing has changed") == NULL)) {
+        give_up("%s: status %d: %s", people.key, (int)status, error.message);
+    }
+    people_fill_up(3);
+    must_hold_store_only(lost.folder, people.key);
+    lost_must_regain(is_named ? STORE_AS_IT_WAS : STORE_CARRIED);
+    lost_must_remain(5);
     lost_finish();
 }
 
@@ -258,9 +343,11 @@ static void run_all(bool is_soak)
     }
     for (int point = 0; point < POINT_COUNT; point++) {
         mover_dies_at((enum point)point);
+        mover_with_named_files_dies_at((enum point)point);
         mover_to_another_dies_at((enum point)point);
     }
     overtaken_by_a_stranger();
+    without_a_name();
 }
 
 int main(int argc, char **argv)

@@ -537,23 +537,21 @@ static uint64_t size_of_table(const struct table *table)
     return header->stamp.table_bytes;
 }
 
-/* Nothing but the file is left in the folder. */
+/* Nothing but the file is in the folder. */
 static void check_folder(uint64_t at)
 {
-    DIR *opened = opendir(folder);
-    struct dirent *entry;
-    while ((entry = readdir(opened)) != NULL) {
-        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "store") != 0) {
-            give_up("killed after step %" PRIu64 ": %s is left", at, entry->d_name);
-        }
-    }
-    (void)closedir(opened);
+    char of_whom[48];
+    (void)snprintf(of_whom, sizeof of_whom, "killed after step %" PRIu64, at);
+    must_hold_store_only(folder, of_whom);
 }
 
 static void check_death(struct table *old, uint64_t at, bool is_even)
 {
     (void)alarm(BLOCKED_S);
     struct weir_error error = {.message = ""};
+    if (file_phase(old->mapping.at) == FILE_STAYS && has_nameless_files(folder)) {
+        check_folder(at); // nobody has come yet
+    }
     if (is_regaining && !is_even) {
         check_all(old, 0, at);
     }
@@ -570,6 +568,9 @@ static void check_death(struct table *old, uint64_t at, bool is_even)
     (void)ask(old, WEIR_TAKE, &stays, STEP_KEYS, 1, T0, NULL); // a new one
     check_all(fresh, 1, at);
     check_all(old, 1, at);
+    if (has_nameless_files(folder)) {
+        check_folder(at);
+    }
     if (resize(2 * INTO_BYTES, &error) != WEIR_OK) {
         give_up("killed after step %" PRIu64 ": %s", at, error.message);
     }

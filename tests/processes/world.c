@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "world.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/bucket_math.h"
@@ -51,6 +58,44 @@ void world_join(struct table *table)
     if (!table_join_again(table)) {
         give_up("cannot join");
     }
+}
+
+void must_hold_store_only(const char *folder, const char *of_whom)
+{
+    DIR *opened = opendir(folder);
+    struct dirent *entry;
+    while ((entry = readdir(opened)) != NULL) {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "store") != 0) {
+            give_up("%s: %s is left", of_whom, entry->d_name);
+        }
+    }
+    (void)closedir(opened);
+}
+
+bool has_nameless_files(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd >= 0;
+}
+
+bool forbid_nameless_files(void)
+{
+    enum { FLAGS_ARGUMENT = 2 };
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[FLAGS_ARGUMENT])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof rules / sizeof rules[0], .filter = rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+           && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0
+           && !has_nameless_files("/tmp");
 }
 
 void let_others_go_first(void)

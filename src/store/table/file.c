@@ -363,6 +363,26 @@ static enum weir_status fill_file(struct opening *opening)
     return fsync(opening->fd) == 0 ? WEIR_OK : fail_making(opening, "write", errno);
 }
 
+/* Opens a new file without a name, in the folder where it will have one. False: not on this file system. */
+static bool open_nameless(struct opening *opening)
+{
+    char folder[FILE_NAME_MAX];
+    (void)snprintf(folder, sizeof folder, "%s", opening->config->path);
+    file_drop_name(folder);
+    opening->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    opening->is_nameless = opening->fd >= 0;
+    return opening->is_nameless;
+}
+
+enum weir_status opening_give_name(struct opening *opening)
+{
+    if (opening->is_nameless && !file_link(opening->fd, opening->config->path)) {
+        return fail_making(opening, "name", errno);
+    }
+    opening->is_nameless = false;
+    return WEIR_OK;
+}
+
 /* Under a name of its own, then under its real one. *exists: somebody else was faster. */
 static enum weir_status make(struct opening *opening, bool *exists)
 {
@@ -546,8 +566,12 @@ enum weir_status opening_make(struct opening *opening, const struct file_config 
         return status;
     }
     opening->is_growing = true;
-    (void)unlink(config->path);
-    opening->fd = open(config->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (unlink(config->path) != 0 && errno != ENOENT) { // better now than when it gets that name
+        return fail_making(opening, "make", errno);
+    }
+    if (!open_nameless(opening)) {
+        opening->fd = open(config->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    }
     opening->file_bytes = file_bytes_of_new(config);
     return opening->fd >= 0 ? fill_file(opening) : fail_making(opening, "make", errno);
 }

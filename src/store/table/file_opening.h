@@ -21,13 +21,15 @@ enum {
 
 /* What is open so far.
  *   name        under which it is opened: the configured one, but where a successor could not get that
- *   is_growing  it is to be another's successor */
+ *   is_growing  it is to be another's successor
+ *   is_nameless it has no name yet */
 struct opening {
     const struct file_config *config;
     struct weir_error *error;
     char name[FILE_NAME_MAX];
     int fd;
     bool is_growing;
+    bool is_nameless;
     uint64_t boot_id[2];
     uint64_t file_bytes;
     uint64_t inode;
@@ -48,10 +50,13 @@ enum weir_status opening_again(struct opening *opening, const struct table *tabl
 enum weir_status opening_look(struct opening *opening, const struct file_config *config,
                               struct weir_error *error);
 
-/* Makes another's successor of config->bytes at config->path, complete and on the disk. What is there is
- * removed first. */
+/* Makes another's successor of config->bytes for config->path, complete and on the disk. What is there is
+ * removed first. The file gets that name by opening_give_name(), or now on a file system where every file has a name. */
 enum weir_status opening_make(struct opening *opening, const struct file_config *config,
                               struct weir_error *error);
+
+/* Gives a new file its name, if it has none. */
+enum weir_status opening_give_name(struct opening *opening);
 
 /* Notes where the file is, for those who will have to look for it again. */
 enum weir_status opening_keep_origin(struct opening *opening);

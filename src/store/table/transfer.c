@@ -3,18 +3,25 @@
  * From one file to another, with everything.
  *
  *   1  flock() this file: one at a time
- *   2  make another file beside it, with all its space, on the disk; same seed, owner and rights
+ *   2  make another file, without a name, with all its space, on the disk; same seed, owner and rights
  *   3  lock the room of those who wait (struct line_mover), then `moving` in the header
  *   4  phase = FILE_MOVING
  *   5  carry the buckets, stripe by stripe, marking them here (moving.c); then the events of windows, which
- *      nobody can reach any longer but by a bucket; then those who stand in line
- *   6  phase = FILE_MOVED                 this is the step that counts
+ *      nobody can reach any longer but by a bucket
+ *   6  give the other file the name of a successor (file_successor_path()), take along those who stand in line, and
+ *      the time; then phase = FILE_MOVED      this is the step that counts
  *   7  give the other file its name
  *   8  unlock; write it all to the disk
  *
- * What the other processes do about it is in following.c. A death before step 6 undoes everything, and one after
- * it undoes nothing. What may be missing then is the name: the next process that opens this file, or follows from it,
- * finds the phase and the successor's other name, and does step 7 (find_successor()).
+ * What the other processes do about it is in following.c. A death before the phase is FILE_MOVED undoes everything, and
+ * one after it undoes nothing. What may be missing then is the name: the next process that opens this file, or follows
+ * from it, finds the phase and the successor's other name, and does step 7 (find_successor()).
+ *
+ * The kernel removes a file without a name together with the mover. A mover that dies in step 6 leaves a file with a
+ * name, and the phase FILE_MOVING: the next process that meets a mark removes the file (file_stay()). If the old file was
+ * deleted and nobody else has it open, the other file stays. Nobody may remove such a file because of its name alone: a
+ * process that sleeps may still have to follow to it. Where the file system knows no files without a name, the other file
+ * has the name of a successor from step 2 on; the next mover of the same file removes it.
  *
  * From step 3 on nobody joins a line, leaves it or is served. So those who were there before stand in the other file,
  * and those who come afterwards join behind them, there. The order of locks is that of everybody who is in
@@ -258,6 +265,7 @@ static enum weir_status move(struct transfer *transfer, const struct naming *nam
     store_release(&header->phase, FILE_MOVING);
     enum weir_status status = move_all(transfer, transfer_now_ns(transfer));
     status = status == WEIR_OK ? naming->look(transfer) : status;
+    status = status == WEIR_OK ? opening_give_name(&transfer->into) : status;
     if (status != WEIR_OK) {
         return status;
     }

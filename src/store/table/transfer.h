@@ -25,7 +25,7 @@ enum { PATH_SHOWN = 200 }; // of a path, in a message
  *              carried. Everybody goes on there, those who wait join its lines, and what the buckets held is lost
  *   is_overtaken  it has come to nothing because the name leads elsewhere now: worth another attempt
  *   status     of the old file
- *   real_path  where the new file will be; made_path: under which it is made */
+ *   real_path  where the new file will be; made_path: the name that it has before that */
 struct transfer {
     const struct resize_config *config;
     struct resize_report *report;
@@ -60,7 +60,7 @@ transfer_stop(const struct transfer *transfer, enum weir_status status, const ch
  * here. */
 bool transfer_lock(const struct transfer *transfer);
 
-/* Makes the other file at made_path, complete, with all its pages at hand. */
+/* Makes the other file for made_path, complete, with all its pages at hand. */
 enum weir_status transfer_make(struct transfer *transfer, uint64_t bytes, uint64_t events_bytes);
 
 /* Moves the buckets, those who wait, and the name. On failure all is as it was, and the file that was made is gone. */

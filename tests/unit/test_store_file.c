@@ -416,6 +416,31 @@ static void test_a_file_that_does_not_fit_is_not_made(void **state)
     assert_int_equal(file_count(place), 0);
 }
 
+/* By the kernel, while it allocates. */
+static void test_a_maker_that_is_killed_leaves_nothing(void **state)
+{
+    struct place *place = *state;
+    int nameless = open(place->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (nameless < 0) {
+        print_message("every file in /tmp has a name\n");
+        skip();
+    }
+    assert_int_equal(close(nameless), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct weir_limiter *limiter;
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        (void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, 1 << 20});
+        _exit((int)weir_limiter_open(&limiter, &(struct weir_limiter_config){.store = place->url},
+                                     NULL));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGXFSZ);
+    assert_int_equal(file_count(place), 0);
+}
+
 static void test_a_file_has_one_kind_of_clock(void **state)
 {
     struct place *place = *state;
@@ -833,6 +858,7 @@ int main(void)
         TEST(test_a_file_of_somebody_else_is_opened_or_refused),
         TEST(test_a_link_does_not_lead_past_the_folder_of_the_file),
         TEST(test_a_file_that_does_not_fit_is_not_made),
+        TEST(test_a_maker_that_is_killed_leaves_nothing),
         TEST(test_a_file_has_one_kind_of_clock),
         TEST(test_file_systems_that_hosts_share_are_known),
         TEST(test_the_number_counts_before_the_url),

@@ -2,10 +2,10 @@
  *
  * Making, checking and opening a table's file; file_header.h says what it looks like.
  *
- * Making one: under a name of its own in the same folder, with all its space allocated, complete and on the
- * disk before link() gives it its name. So nobody ever sees half a file, not after a loss of power
- * either, and of two who make one at once the second finds the first one's. Who is killed meanwhile leaves
- * the other name behind, which nobody looks at.
+ * Making one: without a name, with all its space allocated, complete and on the disk before it is linked under its
+ * name. So nobody ever sees half a file, not after a loss of power either, and of two who make one at once the second
+ * finds the first one's. The kernel removes it if its maker is killed meanwhile. On a file system without O_TMPFILE it
+ * has another name in the same folder until then, which a killed maker leaves behind; nobody looks at that.
  *
  * Opening one checks all that its header says: every size and every region follows from two numbers, so a header
  * that leads anywhere else is refused. Then the process joins those that have it open (home.c).
@@ -370,8 +370,7 @@ static bool open_nameless(struct opening *opening)
     (void)snprintf(folder, sizeof folder, "%s", opening->config->path);
     file_drop_name(folder);
     opening->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    opening->is_nameless = opening->fd >= 0;
-    return opening->is_nameless;
+    return opening->fd >= 0;
 }
 
 enum weir_status opening_give_name(struct opening *opening)
@@ -383,23 +382,30 @@ enum weir_status opening_give_name(struct opening *opening)
     return WEIR_OK;
 }
 
-/* Under a name of its own, then under its real one. *exists: somebody else was faster. */
+/* *exists: somebody else was faster. */
 static enum weir_status make(struct opening *opening, bool *exists)
 {
     const char *path = opening->config->path;
     char made_path[FILE_NAME_MAX];
     (void)snprintf(made_path, sizeof made_path, "%s.XXXXXX", path);
-    opening->fd = mkostemp(made_path, O_CLOEXEC);
+    bool is_named = !open_nameless(opening);
+    if (is_named) {
+        opening->fd = mkostemp(made_path, O_CLOEXEC);
+    }
     if (opening->fd < 0) {
         return fail_making(opening, "make", errno);
     }
     opening->file_bytes = file_bytes_of_new(opening->config);
     enum weir_status status = fill_file(opening);
-    if (status == WEIR_OK && link(made_path, path) != 0) {
+    bool is_linked =
+        status == WEIR_OK && (is_named ? link(made_path, path) == 0 : file_link(opening->fd, path));
+    if (status == WEIR_OK && !is_linked) {
         *exists = errno == EEXIST;
         status = fail_making(opening, "make", errno);
     }
-    (void)unlink(made_path);
+    if (is_named) {
+        (void)unlink(made_path);
+    }
     return status;
 }
 
@@ -569,7 +575,8 @@ enum weir_status opening_make(struct opening *opening, const struct file_config 
     if (unlink(config->path) != 0 && errno != ENOENT) { // better now than when it gets that name
         return fail_making(opening, "make", errno);
     }
-    if (!open_nameless(opening)) {
+    opening->is_nameless = open_nameless(opening);
+    if (!opening->is_nameless) {
         opening->fd = open(config->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     opening->file_bytes = file_bytes_of_new(config);

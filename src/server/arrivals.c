@@ -159,7 +159,7 @@ static bool must_wait(struct worker *worker)
 
 /* ---- arrivals ---- */
 
-/* At a socket that all workers share, the kernel wakes the same one again and again. So whoever
+/* At a socket that all workers share, the kernel wakes the same one again and again. So the worker that
  * accepts there deals the connections out in turn. While strangers give way each comes for one that ends, which
  * must be of this worker if it has any. */
 static void place(struct worker *worker, const struct arrival *arrival)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * From the room of one file to that of another: its buckets have moved, and those who stand in line for them
- * follow. Nobody overtakes, for whoever moves the buckets (store/table/transfer.c) copies all places too, while
- * it holds the lock of the old room: so whoever comes to the new one, early or late, finds the lines as they
+ * follow. Nobody overtakes, for the mover of the buckets (store/table/transfer.c) copies all places too, while
+ * it holds the lock of the old room: so a process that comes to the new one, early or late, finds the lines as they
  * were.
  *
  *   the mover              copies the tickets; lists, sums and calls are made anew from them, as after a death
@@ -175,7 +175,7 @@ struct latecomer {
     const struct ticket *ticket;
 };
 
-/* The last one first: whoever is called last is the first to look. */
+/* The last one first: the one that is called last is the first to look. */
 static int compare_turns(const void *a, const void *b)
 {
     uint64_t turn_a = ((const struct latecomer *)a)->ticket->turn;

@@ -45,7 +45,7 @@ static enum weir_status must_be_named(struct transfer *transfer)
 static enum weir_status rename_over(struct transfer *transfer)
 {
     (void)rename(transfer->made_path,
-                 transfer->real_path); // else whoever opens it tries that again
+                 transfer->real_path); // else the next one that opens it does
     return WEIR_OK;
 }
 

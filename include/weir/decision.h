@@ -26,7 +26,8 @@
  *     which keeps more than that holds
  *   - the limit, or the rule, is all zeroes: what a failed weir_limit_from_text(), or weir_rule_from_text(), leaves
  *   - there is no memory to wait in, or who waits is sent away: a shaper shuts down
- *   - the store is out of reach: weir_limiter_status() says why */
+ *   - the store is out of reach, and the limit does not say on_error=allow, or this is no take, can_take or fill:
+ *     weir_limiter_status() says why */
 #ifndef WEIR_DECISION_H
 #define WEIR_DECISION_H
 

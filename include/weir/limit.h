@@ -34,6 +34,7 @@
  *             on_full=refuse|allow|evict
  *                                   what to do when the table is full of live buckets and this key
  *                                   has none, or the memory for events has no room for a window
+ *             on_error=refuse|allow what to answer when the store cannot decide: it is out of reach
  *
  * A bucket is a meter: what fits passes now. A queue is a shaper: what fits gets a delay, the time
  * to its own egress, and one egress follows another by exactly what its cost takes to drain.
@@ -108,6 +109,15 @@ enum weir_on_full {
     WEIR_ON_FULL_EVICT = 2
 };
 
+/* The answer to takes, can_takes and fills where the store cannot decide: weir_limiter_status() says why. Every
+ * other operation fails there, whatever the limit says. */
+enum weir_on_error {
+    WEIR_ON_ERROR_REFUSE = 0, /* verdict error: what cannot be counted does not pass */
+    /* Verdict allowed, uncharged, with the figures of a bucket that was empty before the take. A cost above the
+     * capacity is never. */
+    WEIR_ON_ERROR_ALLOW = 1
+};
+
 /* What a person configured. All integers, no defaults left open. */
 struct weir_limit_config {
     enum weir_kind kind;
@@ -115,6 +125,7 @@ struct weir_limit_config {
     uint64_t period_ns;      /* .. in so many nanoseconds: 1 .. WEIR_SPAN_NS_MAX */
     uint64_t capacity_micro; /* what the bucket holds, millionths of a unit */
     enum weir_on_full on_full;
+    enum weir_on_error on_error;
     enum weir_first first;  /* of a queue */
     uint32_t waiting;       /* who may wait in line for one bucket */
     uint32_t period_months; /* of a fixed limit: not 0 where it goes by months; period_ns is then
@@ -147,7 +158,8 @@ struct weir_limit {
     uint8_t calendar; /* from when a fixed limit counts its windows */
     uint32_t waiting;
     uint32_t grain_micro; /* what it counts in: costs are multiples of it */
-    uint32_t unused;      /* 0 */
+    uint8_t on_error;
+    uint8_t unused[3]; /* 0 */
 };
 
 /* Reads a limit's text. `length` bytes, no NUL needed, at most WEIR_LIMIT_TEXT_MAX.

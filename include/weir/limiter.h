@@ -57,7 +57,7 @@ struct weir_store_driver;
  *                 made with.
  *   store         where the buckets live, a URL; NULL means "memory:". Read during the call only.
  *       memory:              private to this process. After fork() the child must not use it: there
- *                            every decision is WEIR_FAILED, and weir_limiter_status() says what to
+ *                            on_error of the limit answers, and weir_limiter_status() says what to
  *                            open instead
  *       memory:?shared=yes   shared with the processes that this one forks after opening it
  *       file:/path           shared by all processes that open it, and there when they have ended
@@ -106,7 +106,8 @@ WEIR_MUST_USE enum weir_status weir_limiter_open(struct weir_limiter **limiter,
                                                  const struct weir_limiter_config *config,
                                                  struct weir_error *error);
 
-/* WEIR_OK, or why every decision of this limiter fails in this process.
+/* WEIR_OK, or why nothing can be decided in this process, so that on_error of each limit answers: WEIR_FAILED, or
+ * under on_error=allow WEIR_ALLOWED.
  *   WEIR_E_FORKED  the buckets are private to the process that opened them, and this is its child
  *   WEIR_E_FILE    they have moved to another file, which cannot be opened from here
  * `error` may be NULL. Thread-safe. */
@@ -226,7 +227,8 @@ struct weir_request {
  * Every decision says what its own limit says: one that allows, where another one refuses, is allowed,
  * with the bucket as it is, for nothing was charged. All of a run are takes, or all are can_takes; there
  * are at most WEIR_TOGETHER_MAX; no bucket (rule and key) occurs twice. Otherwise every verdict of the run
- * is error. Where a bucket finds no room in the table, on_full of its own limit answers for it. The last
+ * is error. Where a bucket finds no room in the table, on_full of its own limit answers for it; where the store is
+ * out of reach, on_error of each limit. The last
  * request of a call ends its run, whatever it says. If one bucket is busier than the others, it is best
  * named last.
  *

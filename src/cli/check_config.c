@@ -56,6 +56,9 @@ static void say_not_inherited(const struct weir_limit *usual, const struct weir_
     if (usual->on_full != own->on_full && own->on_full == WEIR_ON_FULL_REFUSE) {
         (void)fputs("; refuses when memory is full, since it says no on_full=", stdout);
     }
+    if (usual->on_error != own->on_error && own->on_error == WEIR_ON_ERROR_REFUSE) {
+        (void)fputs("; refuses when the store is out of reach, since it says no on_error=", stdout);
+    }
 }
 
 static void say_limit(const struct named_limit *limit, int width)

@@ -19,7 +19,8 @@ static bool knows_words(const struct weir_limit_config *config)
     bool has_first = config->first == WEIR_FIRST_INTERVAL
                      || (config->kind == WEIR_KIND_QUEUE && config->first == WEIR_FIRST_NOW);
     return config->kind >= WEIR_KIND_BUCKET && config->kind <= WEIR_KIND_WINDOW && has_first
-           && config->on_full >= WEIR_ON_FULL_REFUSE && config->on_full <= WEIR_ON_FULL_EVICT;
+           && config->on_full >= WEIR_ON_FULL_REFUSE && config->on_full <= WEIR_ON_FULL_EVICT
+           && config->on_error >= WEIR_ON_ERROR_REFUSE && config->on_error <= WEIR_ON_ERROR_ALLOW;
 }
 
 /* Only a fixed limit goes by months, and then its period says how long so many are on average. */
@@ -43,7 +44,8 @@ static enum weir_status check(const struct weir_limit_config *config, struct wei
         return fail(error, WEIR_E_RANGE, 0, "the capacity must be 0.000001 to 1000000000000");
     }
     if (!knows_words(config)) {
-        return fail(error, WEIR_E_RANGE, 0, "the kind, first or on_full is none of its values");
+        return fail(error, WEIR_E_RANGE, 0,
+                    "the kind, first, on_full or on_error is none of its values");
     }
     if (!months_agree(config)) {
         return fail(error, WEIR_E_RANGE, 0, "the months and the period do not agree");
@@ -210,6 +212,7 @@ static enum weir_status compile(struct weir_limit *limit, const struct weir_limi
         .capacity = config->capacity_micro / WEIR_UNIT,
         .kind = (uint8_t)config->kind,
         .on_full = (uint8_t)config->on_full,
+        .on_error = (uint8_t)config->on_error,
         .first = (uint8_t)config->first,
         .waiting = config->waiting,
         .block_ns = config->block_ns,

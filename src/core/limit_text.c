@@ -6,6 +6,7 @@
  *     option = ("capacity" | "burst") "=" count | "first" "=" ("interval" | "now")
  *            | "waiting" "=" whole | "block" "=" (whole unit | "empty")
  *            | "on_full" "=" ("refuse" | "allow" | "evict")
+ *            | "on_error" "=" ("refuse" | "allow")
  *     count  = digits ["." 1*6 digits]
  *
  * A reader goes over the text once, from left to right, and stops at the first thing that cannot be
@@ -327,6 +328,27 @@ static enum weir_status read_on_full(struct reader *reader, struct weir_limit_co
     return fail(reader->error, WEIR_E_SYNTAX, start, "on_full is refuse, allow or evict");
 }
 
+const char *limit_on_error_word(enum weir_on_error on_error)
+{
+    return on_error == WEIR_ON_ERROR_ALLOW ? "allow" : "refuse";
+}
+
+static enum weir_status read_on_error(struct reader *reader, struct weir_limit_config *config)
+{
+    size_t start = reader->at;
+    struct word word = read_word(reader);
+    for (int i = WEIR_ON_ERROR_REFUSE; i <= WEIR_ON_ERROR_ALLOW; i++) {
+        if (word_is(word, limit_on_error_word((enum weir_on_error)i))) {
+            config->on_error = (enum weir_on_error)i;
+            return WEIR_OK;
+        }
+    }
+    return fail(reader->error, WEIR_E_SYNTAX, start,
+                word_is(word, "local")
+                    ? "on_error=local is not available; on_error is refuse or allow"
+                    : "on_error is refuse or allow");
+}
+
 /* What may stand behind a rate. `only` is the kind that has it, or ANY_KIND. */
 struct option {
     const char *name;
@@ -343,6 +365,7 @@ static const struct option OPTIONS[] = {
     {"waiting", "waiting", ANY_KIND, read_waiting},
     {"block", "block", ANY_KIND, read_block},
     {"on_full", "on_full", ANY_KIND, read_on_full},
+    {"on_error", "on_error", ANY_KIND, read_on_error},
 };
 enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
 
@@ -363,12 +386,13 @@ static enum weir_status read_option(struct reader *reader, struct weir_limit_con
     struct word name = read_word(reader);
     size_t i = find_option(name);
     if (i == OPTION_COUNT && name.length == 0) {
-        return expected(reader, "an option: capacity=, first=, waiting=, block= or on_full=");
+        return expected(reader,
+                        "an option: capacity=, first=, waiting=, block=, on_full= or on_error=");
     }
     if (i == OPTION_COUNT) {
         return fail(reader->error, WEIR_E_SYNTAX, start,
                     "a limit has no option '%.*s'; one of capacity burst first waiting block"
-                    " on_full",
+                    " on_full on_error",
                     shown(name), name.text);
     }
     const struct option *option = &OPTIONS[i];
@@ -640,12 +664,13 @@ static enum weir_status print_limit(const struct weir_limit_config *config, stru
     }
     print_block(config->block_ns, block);
     int length = snprintf(
-        text, size, "%s%s%s/%s%s%s%s%s%s%s%s%s",
+        text, size, "%s%s%s/%s%s%s%s%s%s%s%s%s%s",
         config->kind != WEIR_KIND_BUCKET ? KINDS[config->kind] : "",
         config->kind != WEIR_KIND_BUCKET ? " " : "", count, units, phrase.unit->name,
         says_capacity ? " capacity=" : "", says_capacity ? capacity : "",
         config->first == WEIR_FIRST_NOW ? " first=now" : "", waiting, block,
-        says_on_full ? " on_full=" : "", says_on_full ? limit_on_full_word(config->on_full) : "");
+        says_on_full ? " on_full=" : "", says_on_full ? limit_on_full_word(config->on_full) : "",
+        config->on_error == WEIR_ON_ERROR_ALLOW ? " on_error=allow" : "");
     return length >= 0 && (size_t)length < size ? WEIR_OK : WEIR_E_NO_SPACE;
 }
 

@@ -15,6 +15,9 @@ bool limit_word_is_kind(const char *text, size_t length);
 /* "refuse", "allow" or "evict". Thread-safe. */
 const char *limit_on_full_word(enum weir_on_full on_full);
 
+/* "refuse" or "allow". Thread-safe. */
+const char *limit_on_error_word(enum weir_on_error on_error);
+
 /* As weir_limit_print(), but with the count and the period that the config has, also where the canonical text
  * says the same rate otherwise: 9/3s, not 3/s. Its reader gets just this config again. Thread-safe. */
 WEIR_MUST_USE enum weir_status limit_print_as_written(const struct weir_limit_config *config,

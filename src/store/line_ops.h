@@ -73,16 +73,17 @@ struct line_ops {
     uint64_t (*id)(const struct store *store, const struct weir_request *request);
 
     /* As decide(), but does not look whether the bucket is marked, and marks it as the terms say. The
-     * verdict is WEIR_FAILED where the store has no room for the bucket, whatever on_full says: then
-     * nothing is charged or marked, and the moment is what it would have been. WEIR_BLOCKED: neither, and
-     * the mark is as it was. A take that is refused does not block its key, although the limit says so:
+     * verdict is WEIR_FAILED where the store has no room for the bucket, whatever on_full says, or is out of
+     * reach, whatever on_error says: then nothing is charged or marked, and the moment is what it would have
+     * been. WEIR_BLOCKED: neither, and the mark is as it was. A take that is refused does not block its key, although the limit says so:
      * who waits is not refused, so that is for the keeper to do. */
     struct outcome (*decide_in_line)(struct store *store, const struct weir_request *request,
                                      uint64_t id, const struct line_terms *terms, uint64_t now_ns);
 
     /* The same for a run, all or nothing: true if all of it is allowed. Each outcome says what its own
      * limit says, and where the bucket stands; that of a bucket for which there is no room and whose
-     * on_full allows is that of an empty one. The mark of one that is not charged stays as it is. */
+     * on_full allows is that of an empty one, and so is each where the store is out of reach and on_error
+     * allows. The mark of one that is not charged stays as it is. */
     bool (*decide_run_in_line)(struct store *store, const struct weir_request *requests,
                                const uint64_t *ids, const struct line_terms *terms,
                                struct outcome *outcomes, size_t count, uint64_t now_ns);

@@ -24,7 +24,7 @@ struct store_ops {
                                  size_t key_len, uint64_t cost_micro);
     /* The store's clock. */
     uint64_t (*now_ns)(const struct store *store);
-    /* WEIR_OK, or why every decision fails in this process. */
+    /* WEIR_OK, or why nothing can be decided in this process, and on_error answers (core/undecided.h). */
     enum weir_status (*status)(struct store *store);
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
     void (*close)(struct store *store);

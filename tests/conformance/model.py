@@ -79,6 +79,7 @@ class Limit:
     period_ns: int | None = None
     months: int = 0
     block: int | str | None = None  # nanoseconds, or "empty"
+    on_error: str = "refuse"
 
     @property
     def identity(self):
@@ -176,7 +177,7 @@ def parse_period(text, at, kind):
     return count * unit_ns, count * months, word_at + len(word)
 
 
-CHOICES = {"on_full": ("refuse", "allow", "evict"), "first": ("interval", "now")}
+CHOICES = {"on_full": ("refuse", "allow", "evict"), "on_error": ("refuse", "allow"), "first": ("interval", "now")}
 
 
 def parse_waiting(text, at):
@@ -231,7 +232,7 @@ KINDS = ("bucket", "queue", "stepped", "fixed", "sliding", "window")
 
 def parse_limit(text):
     """[KIND] COUNT/[N]UNIT [capacity=C] [first=interval|now] [waiting=N] [block=[N]UNIT|empty]
-    [on_full=refuse|allow|evict]"""
+    [on_full=refuse|allow|evict] [on_error=refuse|allow]"""
     if len(text) > TEXT_MAX:
         raise Refused("range", TEXT_MAX)
     at = skip_spaces(text, 0)
@@ -261,7 +262,7 @@ def parse_limit(text):
     limit = Limit(count / period_ns, capacity, options.get("on_full", "refuse"), kind or "bucket",
                   options.get("first", "interval"), None if waiting == usual_waiting else waiting,
                   *((count, period_ns, months) if kind in AS_WRITTEN else ()),
-                  block=options.get("block"))
+                  block=options.get("block"), on_error=options.get("on_error", "refuse"))
     return limit.check(rate_at, options.get("capacity_at", rate_at))
 
 

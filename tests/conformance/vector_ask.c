@@ -12,6 +12,7 @@ static void identify(struct known_limit *known, const struct weir_limit_config *
 {
     struct weir_limit_config plain = *config;
     plain.on_full = WEIR_ON_FULL_REFUSE;
+    plain.on_error = WEIR_ON_ERROR_REFUSE;
     plain.waiting = WEIR_WAITING;
     plain.block_ns = 0;
     if (known->is_named) {

@@ -351,13 +351,86 @@ static void too_many(void)
     finish();
 }
 
-/* The file is where they cannot open it: they are told, and so is who comes later, until it is back. */
-static void out_of_reach(void)
+/* Takes of this process, which follows no more than the others, each by its own way. */
+static void must_answer_by_on_error(enum weir_verdict verdict)
+{
+    struct weir_decision decision = people_take(1);
+    uint64_t remaining =
+        verdict == WEIR_ALLOWED ? decision.capacity - 1 : 0; // as of an empty bucket
+    struct weir_decision decisions[2];
+    struct weir_request requests[2] = {
+        {.rule = &people.rule, .key = "a", .key_len = 1, .cost_micro = WEIR_UNIT, .and_next = true},
+        {.rule = &people.other_rule, .key = "b", .key_len = 1, .cost_micro = WEIR_UNIT}};
+    if (decision.verdict != verdict || decision.remaining != remaining) {
+        give_up("%s: a take is answered %s", people.key, weir_verdict_word(decision.verdict));
+    }
+    weir_limiter_decide(people.limiter, requests, decisions, 2);
+    if (decisions[0].verdict != verdict) {
+        give_up("%s: of a run it is answered %s", people.key,
+                weir_verdict_word(decisions[0].verdict));
+    }
+    if (decisions[1].verdict == WEIR_ALLOWED && decisions[0].remaining != remaining) {
+        give_up("%s: together %" PRIu64 " remain", people.key, decisions[0].remaining);
+    }
+    decision = weir_limiter_block(people.limiter, &people.rule, "a", 1, S);
+    if (decision.verdict != WEIR_FAILED) {
+        give_up("%s: it says that it has blocked", people.key);
+    }
+    decision = weir_limiter_refund(people.limiter, &people.rule, "a", 1, WEIR_UNIT);
+    if (decision.verdict != WEIR_FAILED) {
+        give_up("%s: it says that it has given back", people.key);
+    }
+}
+
+/* Somebody waits, is told, and so is who comes later. */
+static void must_be_answered(struct person *person, enum weir_verdict verdict, const char *when)
+{
+    enum weir_verdict said = people_answer(person);
+    if (said != verdict || person->decision.delay_ns != 0) {
+        give_up("%s: %s it is answered %s, delay %" PRId64, people.key, when,
+                weir_verdict_word(said), person->decision.delay_ns);
+    }
+}
+
+/* One that has not looked at the file since it went, and would wait. */
+static void must_answer_unaware(struct weir_limiter *unaware, enum weir_verdict verdict)
+{
+    struct weir_rule rule;
+    if (weir_rule_from_text(&rule, unaware, people.limit, NULL) != WEIR_OK) {
+        give_up("%s: no rule", people.key);
+    }
+    struct weir_decision decision =
+        weir_limiter_acquire(unaware, &rule, people.key, strlen(people.key), WEIR_UNIT, 30 * S);
+    uint64_t remaining = verdict == WEIR_ALLOWED ? decision.capacity - 1 : 0;
+    if (decision.verdict != verdict || decision.remaining != remaining || decision.delay_ns != 0) {
+        give_up("%s: unaware it is answered %s, %" PRIu64 " remain", people.key,
+                weir_verdict_word(decision.verdict), decision.remaining);
+    }
+}
+
+/* One more, whose own limit says otherwise. Its bucket and its line are the same. */
+static struct person *join_otherwise(uint64_t cost)
+{
+    people.rule.limit.on_error ^= WEIR_ON_ERROR_REFUSE ^ WEIR_ON_ERROR_ALLOW;
+    struct person *person = people_join(cost, 30 * S);
+    people.rule.limit.on_error ^= WEIR_ON_ERROR_REFUSE ^ WEIR_ON_ERROR_ALLOW;
+    return person;
+}
+
+/* The file is where they cannot open it: on_error answers, until it is back. */
+static void out_of_reach(const char *name, enum people_limits limits, const char *limit,
+                         const char *other, enum weir_verdict verdict)
 {
     char away[sizeof folder + 8];
-    begin("out of reach", "1/s capacity=10", 1 << 20);
+    people_open(url, 1 << 20);
+    people_begin_two(name, limit, other);
     people_fill_up(10);
-    struct person *person = people_join(10, 30 * S);
+    struct weir_limiter *unaware;
+    if (weir_limiter_open(&unaware, &(struct weir_limiter_config){.store = url}, NULL) != WEIR_OK) {
+        give_up("%s: it does not open", people.key);
+    }
+    struct person *person = people_join_under(limits, NULL, 10, 30 * S);
+    struct person *other_person = limits == ONE ? join_otherwise(10) : NULL;
     (void)snprintf(away, sizeof away, "%s.away", folder);
     char here[sizeof path];
     memcpy(here, path, sizeof here);
@@ -365,19 +438,42 @@ static void out_of_reach(void)
         give_up("%s: %s", people.key, strerror(errno));
     }
     (void)snprintf(path, sizeof path, "%s/store", away);
-    must_resize(2 << 20, 1);
-    if (people_answer(person) != WEIR_FAILED) {
-        give_up("%s: it went there", people.key);
+    must_resize(2 << 20, 2);
+    must_be_answered(person, verdict, "waiting");
+    if (other_person != NULL) {
+        must_be_answered(other_person, verdict == WEIR_FAILED ? WEIR_ALLOWED : WEIR_FAILED,
+                         "waiting otherwise");
     }
     memcpy(path, here, sizeof here);
-    if (people_answer(people_join(10, 30 * S)) != WEIR_FAILED) {
-        give_up("%s: somebody waits there", people.key);
+    if (limits == ONE) {
+        must_answer_unaware(unaware, verdict);
+    }
+    must_be_answered(people_join_under(limits, NULL, 10, 30 * S), verdict, "later");
+    if (limits == ONE) {
+        must_answer_by_on_error(verdict);
     }
     if (rename(away, folder) != 0) {
         give_up("%s: %s", people.key, strerror(errno));
     }
-    people_must_be_let(people_join(1, 30 * S));
+    weir_limiter_close(unaware);
+    people_must_be_let(people_join_under(limits, NULL, 1, 30 * S));
     finish();
+}
+
+static void out_of_reach_as_on_error_says(void)
+{
+    static const char REFUSES[] = "1/s capacity=10";
+    static const char ALLOWS[] = "1/s capacity=10 on_error=allow";
+    out_of_reach("out of reach", ONE, REFUSES, ALLOWS, WEIR_FAILED);
+    out_of_reach("out of reach for a window", ONE, "window 10/5s", ALLOWS, WEIR_FAILED);
+    out_of_reach("allowed on_full only", ONE, "1/s capacity=10 on_full=allow", ALLOWS, WEIR_FAILED);
+    out_of_reach("let pass", ONE, ALLOWS, ALLOWS, WEIR_ALLOWED);
+    out_of_reach("let pass beside one that refuses", ONE, ALLOWS, REFUSES, WEIR_ALLOWED);
+    out_of_reach("let pass a window", ONE, "window 10/5s on_error=allow", ALLOWS, WEIR_ALLOWED);
+    out_of_reach("let pass a queue", ONE, "queue 6/s capacity=40 on_error=allow", ALLOWS,
+                 WEIR_ALLOWED);
+    out_of_reach("out of reach together", BOTH, ALLOWS, "2/s capacity=10", WEIR_FAILED);
+    out_of_reach("let pass together", BOTH, ALLOWS, "2/s capacity=10 on_error=allow", WEIR_ALLOWED);
 }
 
 /* ---- a process of which many wait ---- */
@@ -611,7 +707,7 @@ static void run_all(bool is_soak)
     stopped_for_long("queue 5/s capacity=10 first=now");
     dead_meanwhile("1/s capacity=10");
     too_many();
-    out_of_reach();
+    out_of_reach_as_on_error_says();
     again_and_again(is_soak ? LANDED_SOAK : LANDED);
 }
 

@@ -57,7 +57,7 @@ class Error(Structure):
 
 class LimitConfig(Structure):
     _fields_ = [("kind", c_int), ("count_micro", c_uint64), ("period_ns", c_uint64),
-                ("capacity_micro", c_uint64), ("on_full", c_int), ("first", c_int),
+                ("capacity_micro", c_uint64), ("on_full", c_int), ("on_error", c_int), ("first", c_int),
                 ("waiting", c_uint32), ("period_months", c_uint32), ("block_ns", c_uint64)]
 
 
@@ -103,7 +103,7 @@ def config_of(limit):
         count_micro, period_ns = int(limit.count * model.MICRO), limit.period_ns
     waiting = limit.waiting if limit.waiting is not None else usual_waiting(limit.kind)
     return LimitConfig(KINDS.index(limit.kind), count_micro, period_ns,
-                       int(limit.capacity * model.MICRO), 0, FIRSTS.index(limit.first), waiting,
+                       int(limit.capacity * model.MICRO), 0, 0, FIRSTS.index(limit.first), waiting,
                        limit.months, UNTIL_EMPTY if limit.block == "empty" else limit.block or 0)
 
 
@@ -141,7 +141,8 @@ def limit_of(config):
                        ("refuse", "allow", "evict")[config.on_full], kind, FIRSTS[config.first],
                        None if config.waiting == usual_waiting(kind) else config.waiting,
                        *as_written,
-                       block="empty" if config.block_ns == UNTIL_EMPTY else config.block_ns or None)
+                       block="empty" if config.block_ns == UNTIL_EMPTY else config.block_ns or None,
+                       on_error=("refuse", "allow")[config.on_error])
 
 
 def print_limit(config):

@@ -396,7 +396,7 @@ def test_the_canonical_text_means_the_same_limit(limit):
 
 WORDS = ["bucket", "queue ", "stepped ", "fixed ", "sliding ", "window", "year", "601", "1048575", "10", "0", "0.5", "1.", "1.234567", "1.2345678", "1000000000000",
          "1000000000000.000001", "36525", "36526", "/", "s", "ms", "us", "ns", "min", "h", "d", "w",
-         "month", " ", "  ", "capacity=", "burst=", "on_full=", "first=", "now",
+         "month", " ", "  ", "capacity=", "burst=", "on_full=", "on_error=", "local", "first=", "now",
          "interval", "waiting=", "1000001", "1000", "allow", "refuse", "=", "-", "_", ".",
          "\t", "\x00", "\xff", "18446744073709551617", "1099511.627775", "1099511.627776"]
 

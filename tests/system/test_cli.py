@@ -628,6 +628,14 @@ def test_explain_counts_the_block(limit, waits):
     assert ("and as many again for a block, until that ends\n" in said) == is_blocking
 
 
+def test_explain_says_what_on_error_lets_pass():
+    line = "  on_error    while the store is out of reach every key passes, uncounted\n"
+    for limit, word in (("5/min on_error=allow", "allow"), ("5/min on_error=refuse", "refuse"), ("5/min", "refuse")):
+        assert (line in weir("explain", limit).stdout) == (word == "allow")
+        assert json.loads(weir("explain", "--json", limit).stdout)["on_error"] == word
+    assert "on_error=local is not available" in weir("explain", "5/min on_error=local").stderr
+
+
 def test_explain_tells_a_stepped_limit_by_its_periods():
     explained = json.loads(weir("explain", "--json", "stepped", "10/10s", "capacity=25").stdout)
     assert (explained["limit"], explained["kind"]) == ("stepped 10/10s capacity=25", "stepped")

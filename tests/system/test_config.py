@@ -41,12 +41,12 @@ def test_a_good_configuration_is_told():
 
 def test_what_an_override_does_not_say_is_told(tmp_path):
     path = tmp_path / "weir.yaml"
-    path.write_text("limits:\n  login:\n    limit: 5/min block=1h on_full=allow\n    overrides:\n"
-                    "      ann: 9/min\n      bob: 9/min block=1s on_full=allow\n")
+    path.write_text("limits:\n  login:\n    limit: 5/min block=1h on_full=allow on_error=allow\n    overrides:\n"
+                    "      ann: 9/min\n      bob: 9/min block=1s on_full=allow on_error=allow\n")
     assert check_config(path).stdout.splitlines()[4:6] == [
         "         ann: 9/min; blocks nobody, since it says no block=; refuses when memory is full, "
-        "since it says no on_full=",
-        "         bob: 9/min block=1s on_full=allow"]
+        "since it says no on_full=; refuses when the store is out of reach, since it says no on_error=",
+        "         bob: 9/min block=1s on_full=allow on_error=allow"]
 
 
 def test_a_good_configuration_in_json():

@@ -70,7 +70,7 @@ def test_every_word_of_a_limit_is_in_the_grammar():
     assert len(grammar) == 6
     for kind, rest in grammar:
         said = set(re.findall(r"(\w+)= Ns", rest))
-        for word in ("capacity=2", "first=now", "waiting=2", "block=1s", "on_full=allow"):
+        for word in ("capacity=2", "first=now", "waiting=2", "block=1s", "on_full=allow", "on_error=allow"):
             taken = subprocess.run([weir_binary(), "explain", f"{kind} 1/s {word}"], capture_output=True)
             assert (taken.returncode == 0) == (word.split("=")[0] in said), f"{kind}: {word}"
 

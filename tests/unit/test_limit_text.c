@@ -74,11 +74,17 @@ static void test_a_rate_is_count_per_period(void **state)
     assert_int_equal(config.period_ns, UINT64_C(1000000000));
     assert_int_equal(config.capacity_micro, 10 * WEIR_UNIT);
     assert_int_equal(config.on_full, WEIR_ON_FULL_REFUSE);
+    assert_int_equal(config.on_error, WEIR_ON_ERROR_REFUSE);
     config = parse("bucket 2.5/10min capacity=0.75 on_full=allow");
     assert_int_equal(config.count_micro, 2500000);
     assert_int_equal(config.period_ns, UINT64_C(600000000000));
     assert_int_equal(config.capacity_micro, 750000);
     assert_int_equal(config.on_full, WEIR_ON_FULL_ALLOW);
+    assert_int_equal(config.on_error, WEIR_ON_ERROR_REFUSE);
+    struct weir_limit limit;
+    assert_int_equal(weir_limit_from_text(&limit, "10/s on_error=allow", NULL), WEIR_OK);
+    assert_int_equal(limit.on_error, WEIR_ON_ERROR_ALLOW);
+    assert_int_equal(limit.on_full, WEIR_ON_FULL_REFUSE);
 }
 
 static void test_a_queue_is_read_with_its_words(void **state)
@@ -250,6 +256,10 @@ static void test_the_canonical_text_is_what_people_would_write(void **state)
     assert_prints("5/s on_full=allow", "5/s on_full=allow");
     assert_prints("5/s on_full=evict burst=2", "5/s capacity=2 on_full=evict");
     assert_prints("5/s on_full=allow capacity=2", "5/s capacity=2 on_full=allow");
+    assert_prints("5/s on_error=refuse", "5/s");
+    assert_prints("5/s on_error=allow capacity=2", "5/s capacity=2 on_error=allow");
+    assert_prints("5/s on_error=allow on_full=evict block=1s",
+                  "5/s block=1s on_full=evict on_error=allow");
     assert_prints("5/s block=30s", "5/s block=30s");
     assert_prints("5/s block=empty capacity=2", "5/s capacity=2 block=empty");
     assert_prints("5/s on_full=allow block=120s waiting=7",
@@ -394,9 +404,10 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s\tcapacity=5", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0x09"},
         {"10/s\xff", WEIR_E_SYNTAX, 4, "expected a space or the end, not byte 0xff"},
         {"10/s =5", WEIR_E_SYNTAX, 5,
-         "expected an option: capacity=, first=, waiting=, block= or on_full=, not '='"},
+         "expected an option: capacity=, first=, waiting=, block=, on_full= or on_error=, not '='"},
         {"10/s size=5", WEIR_E_SYNTAX, 5,
-         "a limit has no option 'size'; one of capacity burst first waiting block on_full"},
+         "a limit has no option 'size'; one of capacity burst first waiting block on_full"
+         " on_error"},
         {"10/s capacity", WEIR_E_SYNTAX, 13, "expected '=', but the text ends"},
         {"10/s capacity =5", WEIR_E_SYNTAX, 13, "expected '=', not ' '"},
         {"10/s capacity=", WEIR_E_SYNTAX, 14, "expected the capacity, but the text ends"},
@@ -420,6 +431,11 @@ static void test_refusals_say_where_and_why(void **state)
         {"10/s block=1s block=empty", WEIR_E_SYNTAX, 14, "block is said twice"},
         {"10/s on_full=maybe", WEIR_E_SYNTAX, 13, "on_full is refuse, allow or evict"},
         {"10/s on_full=allow on_full=allow", WEIR_E_SYNTAX, 19, "on_full is said twice"},
+        {"10/s on_error=local", WEIR_E_SYNTAX, 14,
+         "on_error=local is not available; on_error is refuse or allow"},
+        {"10/s on_error=evict", WEIR_E_SYNTAX, 14, "on_error is refuse or allow"},
+        {"10/s on_error=", WEIR_E_SYNTAX, 14, "on_error is refuse or allow"},
+        {"10/s on_error=allow on_error=refuse", WEIR_E_SYNTAX, 20, "on_error is said twice"},
         {"10/s on_full", WEIR_E_SYNTAX, 12, "expected '=', but the text ends"},
     };
     for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++) {
@@ -581,26 +597,28 @@ static void test_a_config_of_no_known_words_is_not_compiled(void **state)
                                            .capacity_micro = WEIR_UNIT,
                                            .first = WEIR_FIRST_NOW,
                                            .waiting = WEIR_WAITING_MAX};
-    struct weir_limit_config bad[6];
+    struct weir_limit_config bad[7];
     struct weir_limit limit;
     struct weir_error error;
     assert_int_equal(weir_limit_init(&limit, &good, &error), WEIR_OK);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 7; i++) {
         bad[i] = good;
     }
     bad[0].kind = (enum weir_kind)7;
     bad[1].first = (enum weir_first)(WEIR_FIRST_NOW + 1);
     bad[2].on_full = (enum weir_on_full)(WEIR_ON_FULL_EVICT + 1);
     bad[3].kind = WEIR_KIND_BUCKET; // which has no `first`
-    for (size_t i = 0; i < 4; i++) {
+    bad[4].on_error = (enum weir_on_error)(WEIR_ON_ERROR_ALLOW + 1);
+    for (size_t i = 0; i < 5; i++) {
         assert_int_equal(weir_limit_init(&limit, &bad[i], &error), WEIR_E_RANGE);
-        assert_string_equal(error.message, "the kind, first or on_full is none of its values");
+        assert_string_equal(error.message,
+                            "the kind, first, on_full or on_error is none of its values");
     }
-    bad[4].waiting = WEIR_WAITING_MAX + 1;
-    assert_int_equal(weir_limit_init(&limit, &bad[4], &error), WEIR_E_RANGE);
-    assert_string_equal(error.message, "waiting must be 0 to 1000000");
-    bad[5].block_ns = WEIR_BLOCK_NS_MAX + 1;
+    bad[5].waiting = WEIR_WAITING_MAX + 1;
     assert_int_equal(weir_limit_init(&limit, &bad[5], &error), WEIR_E_RANGE);
+    assert_string_equal(error.message, "waiting must be 0 to 1000000");
+    bad[6].block_ns = WEIR_BLOCK_NS_MAX + 1;
+    assert_int_equal(weir_limit_init(&limit, &bad[6], &error), WEIR_E_RANGE);
     assert_string_equal(error.message, "a block must be 1 ns to 100 years");
 }
 

@@ -111,12 +111,12 @@ static void test_the_same_numbers_are_the_same_buckets(void **state)
 {
     (void)state;
     static const char *const SAME[] = {"10/s", "600/min capacity=10", "10/s on_full=allow",
-                                       "bucket 0.01/ms burst=10"};
+                                       "bucket 0.01/ms burst=10", "10/s on_error=allow"};
     static const char *const OTHER[] = {"10/s capacity=11", "11/s capacity=10", "20/s capacity=10",
-                                        "10/2s"};
+                                        "10/2s", "10/s capacity=9"};
     struct weir_limiter *limiter = open_limiter(1 << 20);
     struct weir_rule rule = rule_of(limiter, "10/s");
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++) {
         struct weir_rule same = rule_of(limiter, SAME[i]);
         struct weir_rule other = rule_of(limiter, OTHER[i]);
         assert_memory_equal(same.hash_key, rule.hash_key, sizeof rule.hash_key);

@@ -736,6 +736,53 @@ static bool only_the_child_is_refused(void)
     return right;
 }
 
+/* In the child nobody can decide: on_error of each limit answers, by whichever way it is asked. */
+static bool answers_by_on_error(struct weir_limiter *limiter)
+{
+    struct weir_rule refuses;
+    struct weir_rule allows;
+    struct weir_rule queue;
+    if (weir_rule_from_text(&refuses, limiter, "8/s on_full=allow", NULL) != WEIR_OK
+        || weir_rule_from_text(&allows, limiter, "10/s on_error=allow", NULL) != WEIR_OK
+        || weir_rule_from_text(&queue, limiter, "queue 9/s on_error=allow", NULL) != WEIR_OK) {
+        return false;
+    }
+    struct weir_request requests[2] = {
+        {.rule = &allows, .key = "k", .key_len = 1, .cost_micro = WEIR_UNIT, .and_next = true},
+        {.rule = &refuses, .key = "k", .key_len = 1, .cost_micro = WEIR_UNIT}};
+    struct weir_decision each[2];
+    bool right = weir_limiter_take(limiter, &refuses, "k", 1, WEIR_UNIT).verdict == WEIR_FAILED;
+    for (int i = 0; i < 3; i++) { // nothing is counted
+        each[0] = weir_limiter_take(limiter, &allows, "k", 1, 4 * WEIR_UNIT);
+        right = right && each[0].verdict == WEIR_ALLOWED && each[0].remaining == 6
+                && each[0].reset_after_ns == 400000000 && each[0].retry_after_ns == -1;
+    }
+    weir_limiter_decide(limiter, requests, each, 2);
+    right = right && each[0].verdict == WEIR_ALLOWED && each[0].remaining == 10
+            && each[1].verdict == WEIR_FAILED;
+    weir_limiter_acquire_all(limiter, requests, each, 2, 5 * S);
+    right = right && each[0].verdict == WEIR_ALLOWED && each[1].verdict == WEIR_FAILED;
+    each[0] = weir_limiter_acquire(limiter, &queue, "k", 1, WEIR_UNIT, 5 * S); // goes now
+    right = right && each[0].verdict == WEIR_ALLOWED && each[0].delay_ns == 0;
+    return right && !weir_limiter_unblock(limiter, &allows, "k", 1)
+           && weir_limiter_block(limiter, &allows, "k", 1, S).verdict == WEIR_FAILED;
+}
+
+static void test_on_error_answers_in_a_child(void **state)
+{
+    (void)state;
+    struct weir_limiter *limiter = open_url("memory:");
+    assert_int_equal(take(limiter, "k", 10).verdict, WEIR_ALLOWED);
+    pid_t child = fork();
+    if (child == 0) {
+        bool right = answers_by_on_error(limiter);
+        weir_limiter_close(limiter);
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(exit_code_of(child), 0);
+    weir_limiter_close(limiter);
+}
+
 static void test_private_memory_says_in_a_child_what_to_open(void **state)
 {
     (void)state;
@@ -871,6 +918,7 @@ int main(void)
         TEST(test_a_cancelled_thread_finishes_each_call),
         TEST(test_locks_of_another_boot_have_heirs),
         TEST(test_locks_of_a_copy_have_heirs),
+        TEST(test_on_error_answers_in_a_child),
         TEST(test_private_memory_says_in_a_child_what_to_open),
         TEST(test_a_child_is_told_where_the_kernel_wipes_nothing),
         TEST(test_what_cannot_be_shared_says_why),

@@ -82,14 +82,15 @@ int explain_in_json(const struct command *command, const struct explanation *e)
     char count[MICRO_TEXT_MAX];
     char capacity[MICRO_TEXT_MAX];
     json_t *root = json_pack(
-        "{ss ss ss sI ss ss so so so so sI so so}", "limit", e->canonical, "kind",
+        "{ss ss ss sI ss ss ss so so so so sI so so}", "limit", e->canonical, "kind",
         kind_word(e->config.kind), "count", print_micro(e->config.count_micro, count), "period_ns",
         (json_int_t)e->config.period_ns, "capacity",
         print_micro(e->config.capacity_micro, capacity), "on_full",
-        limit_on_full_word(e->config.on_full), "rate_per_s", json_amount(&e->rate_per_s),
-        "interval_ns", json_amount(&e->interval_ns), "drain_ns", json_amount(&e->drain_ns),
-        "wait_max_ns", json_amount(&e->wait_max_ns), "bucket_bytes", (json_int_t)BUCKET_BYTES,
-        "windows", json_windows(e), "strict", json_strict(e));
+        limit_on_full_word(e->config.on_full), "on_error", limit_on_error_word(e->config.on_error),
+        "rate_per_s", json_amount(&e->rate_per_s), "interval_ns", json_amount(&e->interval_ns),
+        "drain_ns", json_amount(&e->drain_ns), "wait_max_ns", json_amount(&e->wait_max_ns),
+        "bucket_bytes", (json_int_t)BUCKET_BYTES, "windows", json_windows(e), "strict",
+        json_strict(e));
     if (root != NULL && e->is_queue) {
         json_object_set_new(root, "first",
                             json_string(e->config.first == WEIR_FIRST_NOW ? "now" : "interval"));

@@ -453,6 +453,9 @@ int explain_in_words(const struct explanation *e)
                      EVENT_CHUNK_BYTES);
     }
     say_on_full(e, capacity);
+    if (e->config.on_error == WEIR_ON_ERROR_ALLOW) {
+        (void)puts("  on_error    while the store is out of reach every key passes, uncounted");
+    }
     say_picture(e);
     if (!e->is_queue && !is_window) { // one is even already, one as strict
         say_strict(e);

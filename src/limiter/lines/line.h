@@ -121,6 +121,7 @@ static inline struct weir_rule rule_in_line(const struct weir_rule *asked,
     struct weir_rule rule = *line;
     rule.limit.waiting = asked->limit.waiting;
     rule.limit.on_full = asked->limit.on_full;
+    rule.limit.on_error = asked->limit.on_error;
     rule.limit.block_ns = asked->limit.block_ns;
     return rule;
 }
@@ -243,7 +244,8 @@ void line_answer(const struct lines *lines, struct weir_decision *decision,
                  const struct weir_limit *limit, uint64_t id, struct outcome outcome,
                  uint64_t now_ns);
 
-/* The same where the store may have had no room: then as the limit's on_full says. */
+/* The same where the store may have had no room: then as the limit's on_full says; or was out of reach: then as its
+ * on_error says. */
 void line_answer_or_fail(const struct lines *lines, struct weir_decision *decision,
                          const struct weir_limit *limit, uint64_t id, struct outcome outcome,
                          uint64_t now_ns);

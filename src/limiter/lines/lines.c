@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/decision.h"
+#include "core/undecided.h"
 #include "limiter/shared_lines/shared_room.h"
 
 enum { BIN_COUNT_MIN = 64 }; // a power of two
@@ -25,11 +26,23 @@ void line_answer(const struct lines *lines, struct weir_decision *decision,
     }
 }
 
+static bool is_out_of_reach(const struct lines *lines)
+{
+    return lines->store->ops->status(lines->store) != WEIR_OK;
+}
+
+/* If the store comes back between its failure and this question, on_full answers instead of on_error. */
+static bool failure_passes(const struct lines *lines, const struct weir_limit *limit)
+{
+    return is_out_of_reach(lines) ? limit->on_error == WEIR_ON_ERROR_ALLOW
+                                  : limit->on_full == WEIR_ON_FULL_ALLOW;
+}
+
 void line_answer_or_fail(const struct lines *lines, struct weir_decision *decision,
                          const struct weir_limit *limit, uint64_t id, struct outcome outcome,
                          uint64_t now_ns)
 {
-    if (outcome.verdict == WEIR_FAILED && limit->on_full == WEIR_ON_FULL_ALLOW) {
+    if (outcome.verdict == WEIR_FAILED && failure_passes(lines, limit)) {
         outcome.verdict = WEIR_ALLOWED; // uncharged
     }
     if (outcome.verdict == WEIR_FAILED) {
@@ -302,6 +315,20 @@ void lines_answer_failed(const struct weir_request *requests, size_t count,
     }
 }
 
+void lines_answer_undecided(const struct lines *lines, const struct weir_request *requests,
+                            size_t count, uint64_t now_ns, struct weir_decision *decisions)
+{
+    if (!is_out_of_reach(lines)) {
+        lines_answer_failed(requests, count, decisions);
+        return;
+    }
+    answer_undecided(requests, decisions, count,
+                     now_ns + lines->store->ops->lines->utc_offset_ns(lines->store));
+    for (size_t i = 0; i < count; i++) {
+        decisions[i].delay_ns = 0;
+    }
+}
+
 /* The same bucket twice. */
 static bool asks_twice(const struct lines *lines, const struct weir_request *requests, size_t count)
 {
@@ -325,7 +352,7 @@ static bool is_in_vain(const struct lines *lines, const struct weir_request *req
             return true;
         }
     }
-    return lines->store->ops->status(lines->store) != WEIR_OK // a fork's child
+    return is_out_of_reach(lines) // of a fork's child, too
            || (count > 1 && asks_twice(lines, requests, count));
 }
 
@@ -340,7 +367,7 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     waiter->gap = (struct span){0, 0};
     assert(requests[0].operation == WEIR_TAKE);
     if (is_in_vain(lines, requests, count)) {
-        lines_answer_failed(requests, count, decisions);
+        lines_answer_undecided(lines, requests, count, now_ns, decisions);
         return false;
     }
     if (lines->shared != NULL) {

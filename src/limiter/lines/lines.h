@@ -129,6 +129,11 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
 void lines_answer_failed(const struct weir_request *requests, size_t count,
                          struct weir_decision *decisions);
 
+/* The same for takes that the store may have failed: if it is out of reach their on_error answers, and what is allowed
+ * goes at once, a queue's take as well. `count` is that of one run. */
+void lines_answer_undecided(const struct lines *lines, const struct weir_request *requests,
+                            size_t count, uint64_t now_ns, struct weir_decision *decisions);
+
 /* Gives the place back: those behind move up. False if the waiter stood in no line any longer, for
  * it was answered; the owner then has the decision. */
 bool lines_leave(struct lines *lines, struct waiter *waiter, uint64_t now_ns);

@@ -158,13 +158,15 @@ void room_mover_init(struct room_mover *mover)
 
 static void fail(struct shared_lines *shared, struct waiter *waiter, const struct ticket *ticket)
 {
+    struct store *store = shared->lines->store;
     struct weir_decision decision;
     shared->lines->stats.waiting_count--;
     if (waiter->run != NULL) {
         shared_run_fail(shared, waiter);
         return;
     }
-    bucket_answer_failed(&decision, &ticket->rule.limit);
+    struct weir_request request = {.rule = &ticket->rule, .cost_micro = ticket->cost_micro};
+    lines_answer_undecided(shared->lines, &request, 1, store->ops->now_ns(store), &decision);
     waiter->ticket = 0;
     waiter->ops->answer(waiter, &decision);
 }

@@ -389,7 +389,7 @@ bool shared_run_begins_at(const struct waiter *owner, uint32_t ticket);
  * at. False if there are not so many. */
 bool shared_run_return(struct shared_lines *shared, struct waiter *owner);
 
-/* Answers that nothing can be decided, and forgets its tickets. */
+/* Answers that nothing can be decided, or as on_error says if the store is out of reach, and forgets its tickets. */
 void shared_run_fail(struct shared_lines *shared, struct waiter *owner);
 
 /* As shared_attend() and shared_leave(), for all of its tickets. */

@@ -432,12 +432,24 @@ bool shared_run_return(struct shared_lines *shared, struct waiter *owner)
 void shared_run_fail(struct shared_lines *shared, struct waiter *owner)
 {
     struct shared_run *run = owner->run;
+    struct store *store = shared->lines->store;
+    struct weir_request requests[WEIR_TOGETHER_MAX];
     for (size_t i = 0; i < run->count; i++) {
+        const struct line_member *asked = &run->members[i].asked;
         if (run->members[i].ticket != 0) {
             shared->own[run->members[i].ticket - 1] = (struct own_ticket){.waiter = NULL};
         }
-        bucket_answer_failed(&run->decisions[i], &run->members[i].asked.rule.limit);
+        requests[i] = (struct weir_request){
+            .rule = &asked->rule,
+            .key = &asked->id, // in place of the key, which nobody has kept
+            .key_len = sizeof asked->id,
+            .cost_micro = asked->cost_micro,
+            .and_next = i + 1 < run->count,
+            .shadow = asked->is_shadow,
+        };
     }
+    lines_answer_undecided(shared->lines, requests, run->count, store->ops->now_ns(store),
+                           run->decisions);
     owner->run = NULL;
     owner->ops->answer(owner, run->decisions);
     free(run);

@@ -7,6 +7,7 @@
 
 #include "core/decision.h"
 #include "core/kinds.h"
+#include "core/undecided.h"
 #include "store/table/inside.h"
 #include "sync/backoff.h"
 
@@ -247,7 +248,7 @@ static void decide_block(struct table *table, const struct weir_request *request
     block_ns = block_ns < WEIR_BLOCK_NS_MAX ? block_ns : WEIR_BLOCK_NS_MAX;
     struct block block = {.ends_ns = now_ns + block_ns};
     if (!do_block(table, request, request->operation, hash, &block, now_ns)) {
-        table_refuse(request, decision, 1);
+        table_answer_undecided(table, request, decision, 1, now_ns);
         return;
     }
     struct span moment = kind_has_log(limit) ? table_window_moment(table, request, hash, now_ns)
@@ -298,8 +299,9 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
     for (;;) {
         enum whereabouts where = find_or_assume(table, request, hash, home, &found, &now_ns);
         if (__builtin_expect(where == MOVED, 0)) {
+            struct table *before = table;
             if (!follow(&table, hash, &home)) {
-                table_refuse(request, decision, 1);
+                table_answer_undecided(before, request, decision, 1, now_ns);
                 return;
             }
             continue;
@@ -365,6 +367,15 @@ static struct outcome block_in_line(struct table *table, const struct weir_reque
     return (struct outcome){done ? WEIR_BLOCKED : WEIR_FAILED, moment};
 }
 
+struct outcome table_fail_in_line(const struct weir_request *request, const struct charge *charge,
+                                  uint64_t now_ns)
+{
+    struct weir_detail unused;
+    struct outcome outcome = undecided_outcome(request, charge, &unused, now_ns);
+    outcome.verdict = outcome.verdict == WEIR_ALLOWED ? WEIR_FAILED : outcome.verdict;
+    return outcome;
+}
+
 struct outcome table_decide_in_line(struct store *store, const struct weir_request *request,
                                     uint64_t id, const struct line_terms *terms, uint64_t now_ns)
 {
@@ -384,7 +395,7 @@ struct outcome table_decide_in_line(struct store *store, const struct weir_reque
         enum whereabouts where = find_or_assume(table, request, id, home, &found, &now_ns);
         if (__builtin_expect(where == MOVED, 0)) {
             if (!follow(&table, id, &home)) {
-                return (struct outcome){WEIR_FAILED, {now_ns, 0}};
+                return table_fail_in_line(request, &charge, now_ns);
             }
             continue;
         }
@@ -453,7 +464,16 @@ void table_move_line(struct store *store, const struct weir_limit *limit, uint64
     assert(((const struct table *)store)->waiting.room != NULL);
 }
 
-/* In a child of the process that these buckets belong to; and of questions that make no sense. */
+void table_answer_undecided(struct table *table, const struct weir_request *requests,
+                            struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    if (now_ns == STORE_NOW) {
+        now_ns = store_clock_now_ns(&table->clock);
+    }
+    answer_undecided(requests, decisions, count,
+                     now_ns + table_seen_utc_offset_ns(&table->root->store));
+}
+
 void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
                   size_t count)
 {

@@ -297,7 +297,7 @@ static void table_decide(struct store *store, const struct weir_request *request
                          struct weir_decision *decisions, size_t count, uint64_t now_ns)
 {
     if (__builtin_expect(!is_for_us((struct table *)store), 0)) {
-        table_refuse(requests, decisions, count);
+        table_answer_undecided(table_current(store), requests, decisions, count, now_ns);
         return;
     }
     struct table *table = table_current(store);
@@ -326,6 +326,17 @@ take_anywhere(struct table *table, const struct weir_rule *rule, uint64_t cost_m
     table_decide_anywhere(table, &request, hash, table_home_of(table, hash), now_ns, decision);
 }
 
+/* One take in a process that may not use the buckets. */
+__attribute__((noinline, cold)) static void take_undecided(struct table *table,
+                                                           const struct weir_rule *rule,
+                                                           uint64_t cost_micro,
+                                                           struct weir_decision *decision)
+{
+    const struct weir_request request = {
+        .rule = rule, .cost_micro = cost_micro, .operation = WEIR_TAKE};
+    table_answer_undecided(table, &request, decision, 1, STORE_NOW);
+}
+
 /* decide() of one take, as short as it can be: while a processor waits for the line it works ahead, as far as the
  * next call's prefetch if little enough lies between. So there is no request here, and what was found stays in
  * registers. tests/processes/call_steps.c counts the instructions.
@@ -339,7 +350,7 @@ NO_CANARY static struct weir_decision table_take(struct store *store, const stru
     struct weir_decision decision;
     struct step step;
     if (__builtin_expect(!is_for_us((struct table *)store), 0)) {
-        bucket_answer_failed(&decision, &rule->limit);
+        take_undecided(table_current(store), rule, cost_micro, &decision);
         return decision;
     }
     struct table *table = table_current(store);

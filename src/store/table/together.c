@@ -45,6 +45,7 @@
 #include <assert.h>
 
 #include "core/decision.h"
+#include "core/undecided.h"
 #include "store/table/run.h"
 #include "sync/atomic.h"
 
@@ -578,8 +579,26 @@ void table_decide_together(struct table *table, const struct weir_request *reque
     if (decide(&run)) {
         answer(&run);
     } else {
-        table_refuse(requests, decisions, count);
+        table_answer_undecided(table, requests, decisions, count, now_ns);
     }
+}
+
+/* By on_error. True if all of it is allowed. */
+static bool answer_undecided_in_line(const struct run *run, struct outcome *outcomes)
+{
+    bool agree = true;
+    for (size_t i = 0; i < run->count; i++) {
+        const struct member *member = &run->members[i];
+        struct weir_detail unused;
+        outcomes[i] = undecided_outcome(member->request, &member->charge, &unused, run->now_ns);
+        agree = agree && (member->request->shadow || outcomes[i].verdict == WEIR_ALLOWED);
+    }
+    for (size_t i = 0; i < run->count && !agree; i++) {
+        if (outcomes[i].verdict == WEIR_ALLOWED) {
+            outcomes[i].moment = (struct span){run->now_ns, 0};
+        }
+    }
+    return agree;
 }
 
 bool table_decide_together_in_line(struct store *store, const struct weir_request *requests,
@@ -590,10 +609,7 @@ bool table_decide_together_in_line(struct store *store, const struct weir_reques
     start(&run, table_current(store), requests, ids, count, now_ns);
     run.terms = terms;
     if (!decide(&run)) {
-        for (size_t i = 0; i < count; i++) {
-            outcomes[i] = (struct outcome){WEIR_FAILED, {now_ns, 0}};
-        }
-        return false;
+        return answer_undecided_in_line(&run, outcomes);
     }
     bool agree = all_agree(&run);
     bool charges = agree && requests[0].operation == WEIR_TAKE;

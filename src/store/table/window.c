@@ -372,6 +372,10 @@ void table_decide_window(struct table *table, const struct weir_request *request
             return;
         }
     }
+    if (progress == OUT_OF_REACH) {
+        table_answer_undecided(turn.table, request, decision, 1, now_ns);
+        return;
+    }
     if (progress != DECIDED && limit_of(&turn)->on_full != WEIR_ON_FULL_ALLOW) {
         turn.outcome.verdict = WEIR_FAILED;
     }
@@ -385,7 +389,11 @@ struct outcome table_decide_window_in_line(struct table *table, const struct wei
 {
     struct turn turn;
     begin(&turn, table, request, hash, terms, now_ns);
-    if (decide(&turn) != DECIDED) {
+    enum progress progress = decide(&turn);
+    if (progress == OUT_OF_REACH) {
+        return table_fail_in_line(request, &turn.charge, now_ns);
+    }
+    if (progress != DECIDED) {
         turn.outcome.verdict = WEIR_FAILED;
     }
     write_detail(&turn);

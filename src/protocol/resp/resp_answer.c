@@ -259,24 +259,32 @@ static void count_decisions(struct service *service, struct resp_batch *batch)
     }
 }
 
-void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output)
+static void write_answers(struct resp_batch *batch, struct buffer *output)
 {
-    batch->rule_count = 0; // the text of the last limit may go away now
-    if (batch->count == 0) {
-        batch->keys_used = 0;
+    char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
+    if (start == NULL) {
         return;
     }
-    weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
-                           service->now_ns);
-    count_decisions(service, batch);
-    char *start = buffer_reserve(output, batch->count * RESP_ANSWER_BYTES_MAX);
-    if (start != NULL) {
-        char *to = start;
-        for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
-            to = put_answer(to, batch, i);
-        }
-        output->length += (size_t)(to - start);
+    char *to = start;
+    for (size_t i = 0; i < batch->count; i += batch->questions[i].count) {
+        to = put_answer(to, batch, i);
     }
+    output->length += (size_t)(to - start);
+}
+
+void resp_flush(struct resp_call *call)
+{
+    struct resp_batch *batch = call->batch;
+    struct service *service = call->service;
+    if (batch->count > 0) {
+        weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
+                               service->now_ns);
+        count_decisions(service, batch);
+        write_answers(batch, call->output);
+    }
+    counter_add(&service->counters->requests[PROTOCOL_RESP], call->gathered);
+    call->gathered = 0;
     batch->count = 0;
+    batch->rule_count = 0; // the text of the last limit may go away now
     batch->keys_used = 0;
 }

@@ -289,16 +289,17 @@ static void remember_names(struct resp_session *session, const struct named_limi
     }
 }
 
-/* Decides what came before, and this take: now, or when its turn has come. Its requests and their rules
- * stay where they are meanwhile. */
+/* Decides this take: now, or when its turn has come. Its requests and their rules stay where they are meanwhile. */
 static void wait_for_turn(struct resp_call *call, const struct run *run, const struct terms *terms)
 {
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
-    size_t place = call->batch->count;
-    const struct weir_request *requests = &call->batch->requests[place];
-    resp_flush(call->batch, call->service, call->output);
+    const struct weir_request *requests = call->batch->requests;
+    if (call->batch->count > 0) {
+        call->is_behind = true;
+        return;
+    }
     call->session->pace.work += PACE_WAIT;
-    remember_names(call->session, &call->batch->named[place], run->count);
+    remember_names(call->session, call->batch->named, run->count);
     call->session->wait_count = (uint8_t)run->count;
     call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
     call->session->wait_asks_shadow = terms->asks_shadow;
@@ -401,7 +402,7 @@ static bool read_pairs(struct resp_call *call, size_t pair_count, struct run *ru
     return true;
 }
 
-/* False, and an error is written, where two of the run are one bucket. */
+/* False, and the command has failed, where two of the run are one bucket. */
 static bool check_distinct(struct resp_call *call, const struct run *run)
 {
     size_t later;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * RESP as an engine: reads every command of a read, lets questions gather in a batch, and answers
- * in order. A command that is no question is answered at once, after the batch before it. */
+ * in order. A command that is no question is answered at once, when the batch before it has been. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static bool is_http(const struct resp_command *command, const struct resp_handle
            || (handler == NULL && (resp_word_is(first, "post") || resp_word_is(first, "host:")));
 }
 
-/* False, and an error is written, where a command is refused before anybody looks at what it asks. */
+/* False, and the command has failed, where it is refused before anybody looks at what it asks. */
 static bool check_command(struct resp_call *call, const struct resp_handler *handler)
 {
     if (handler == NULL) {
@@ -105,25 +105,26 @@ static bool check_command(struct resp_call *call, const struct resp_handler *han
     } else {
         return true;
     }
-    call->session->pace.work += PACE_OTHER;
+    if (!call->is_behind) {
+        call->session->pace.work += PACE_OTHER;
+        resp_transaction_spoil(call->session);
+    }
     return false;
 }
 
 static void call_handler(struct resp_call *call, const struct resp_handler *handler)
 {
-    if (!is_question(handler)) {
-        resp_flush(call->batch, call->service, call->output);
+    if (is_question(handler)) {
+        handler->handle(call);
+    } else if (call->batch->count > 0) {
+        call->is_behind = true;
+    } else {
         call->session->pace.work += PACE_OTHER;
-    }
-    handler->handle(call);
-    /* An inline command's arguments live in the memory that the next one overwrites. */
-    if (call->command->is_inline || pace_is_due(&call->session->pace)
-        || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX) {
-        resp_flush(call->batch, call->service, call->output);
+        handler->handle(call);
     }
 }
 
-void resp_call_command(struct resp_call *call)
+static void try_command(struct resp_call *call)
 {
     struct bytes name = resp_arg(call, 0);
     const struct resp_handler *handler = find_question(name);
@@ -132,14 +133,37 @@ void resp_call_command(struct resp_call *call)
         handler = resp_find_handler(call, name);
     }
     if (is_http(call->command, handler)) {
-        call->closes = true;
+        call->is_behind = call->batch->count > 0;
+        call->closes = !call->is_behind;
     } else if (!check_command(call, handler)) {
-        resp_transaction_spoil(call->session);
+        return;
     } else if (call->session->transaction != NULL
                && resp_transaction_takes(call->session, handler)) {
         resp_transaction_queue(call, handler);
     } else {
         call_handler(call, handler);
+    }
+}
+
+/* Whether the batch ends here. An inline command's arguments live in the memory that the next one overwrites. */
+static bool is_full(const struct resp_call *call)
+{
+    return call->command->is_inline || pace_is_due(&call->session->pace)
+           || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX;
+}
+
+void resp_call_command(struct resp_call *call)
+{
+    try_command(call);
+    if (call->is_behind) {
+        resp_flush(call);
+        call->is_behind = false;
+        try_command(call);
+        assert(!call->is_behind);
+    }
+    call->gathered += call->counts;
+    if (call->batch->count == 0 || is_full(call)) {
+        resp_flush(call);
     }
 }
 
@@ -182,9 +206,7 @@ static enum engine_state run(struct resp_call *call)
     /* Nearly always there is no transaction, and then no call to ask about it. */
     bool is_again = // an EXEC that was counted already
         call->session->transaction != NULL && resp_transaction_is_running(call->session);
-    if (!is_again) {
-        counter_add(&call->service->counters->requests[PROTOCOL_RESP], 1);
-    }
+    call->counts = !is_again;
     resp_call_command(call);
     if (call->waits) {
         return ENGINE_WAITING;
@@ -205,6 +227,7 @@ static enum engine_state run_bounded(struct resp_call *call)
     size_t bytes = session->stranger_bytes + call->raw.length;
     session->stranger_bytes = (uint16_t)bytes;
     if (state == ENGINE_OPEN && bytes > RESP_STRANGER_BYTES_MAX) {
+        assert(call->batch->count == 0); // a stranger asks nothing
         resp_fail(call, "ERR Protocol error: more than %d bytes before the password",
                   RESP_STRANGER_BYTES_MAX);
         return ENGINE_CLOSE;
@@ -248,6 +271,7 @@ static enum engine_state session_feed(void *memory, struct service *service, str
         if (result == RESP_MORE) {
             session->need = progress.need;
         } else if (result == RESP_BAD) {
+            resp_flush(&call);
             resp_fail(&call, "ERR %s", progress.error);
             state = ENGINE_CLOSE;
             at = input.length;
@@ -258,7 +282,7 @@ static enum engine_state session_feed(void *memory, struct service *service, str
         }
     }
     session->searched = progress.searched;
-    resp_flush(batch, service, output);
+    resp_flush(&call);
     *used = at;
     return state;
 }

@@ -23,7 +23,7 @@ bool resp_read_variables(struct resp_call *call, size_t first, struct variables 
     return true;
 }
 
-/* False, and an error is written, unless nothing but variables follows the limit. */
+/* False, and the command has failed, unless nothing but variables follows the limit. */
 static bool check_variables(struct resp_call *call, size_t first)
 {
     for (size_t i = first; i < call->command->arg_count; i += 3) {
@@ -52,7 +52,7 @@ static void write_part(struct resp_call *call, const struct asked_part *part)
     resp_write_bulk(call->output, part->words);
 }
 
-/* WEIR.LIMITS key limit [VAR name value ...]. The batch was flushed: its memory is free. */
+/* WEIR.LIMITS key limit [VAR name value ...]. The batch is empty: its memory is free. */
 static void handle_limits(struct resp_call *call)
 {
     struct resp_batch *batch = call->batch;

@@ -25,6 +25,7 @@ static void handle_info(struct resp_call *call)
     bool is_all = !has_section || strcmp(section, "all") == 0 || strcmp(section, "default") == 0
                   || strcmp(section, "everything") == 0;
     buffer_init(&text, INFO_BYTES_MAX);
+    resp_count(call);
     call->service->ops->write_info(call->service, &text, is_all ? NULL : section);
     resp_write_verbatim(call->output, call->session->version, (struct bytes){text.at, text.length});
     buffer_fini(&text);

@@ -139,7 +139,10 @@ struct resp_call {
     const struct resp_handler *const *tables; // all that this server has; the last is NULL
     struct buffer *output;
     struct bytes raw; // what the command was parsed from
+    size_t gathered;  // commands in the batch that count as requests when they are answered
+    size_t counts;    // what this one will count: 1; or 0, because it has been counted
     bool only_checks; // a handler with subcommands looks for one, and does not call it
+    bool is_behind;   // set by a handler or a check: the batch goes first, then call it again
     bool has_failed;  // set by resp_fail()
     bool closes;      // set by a handler: answer, then close
     bool waits;       // set by a handler: the answer comes by resume()
@@ -153,7 +156,7 @@ struct resp_handler {
     void (*handle)(struct resp_call *call);
 };
 
-/* The commands that ask for a decision. Each adds a question to the batch, or writes an error. */
+/* The commands that ask for a decision. Each adds a question to the batch, or fails, see resp_fail(). */
 void resp_throttle(struct resp_call *call);
 void resp_probe(struct resp_call *call);
 void resp_gcra(struct resp_call *call);
@@ -167,10 +170,10 @@ void resp_reset_bucket(struct resp_call *call);
 void resp_block(struct resp_call *call);
 void resp_unblock(struct resp_call *call);
 
-/* False, and an error is written, unless these bytes can be a key. */
+/* False, and the command has failed, unless these bytes can be a key. */
 bool resp_check_key(struct resp_call *call, struct bytes key);
 
-/* Reads every VAR, a name and a value, from argument `first` on. False, and an error is written, if there
+/* Reads every VAR, a name and a value, from argument `first` on. False, and the command has failed, if there
  * are too many or a name is there twice. */
 bool resp_read_variables(struct resp_call *call, size_t first, struct variables *variables);
 
@@ -187,8 +190,9 @@ size_t resp_option_words(struct bytes word);
 /* True if the command is a take that would wait. */
 bool resp_is_wait(const struct resp_command *command);
 
-/* Decides what has gathered, writes the answers, and empties the batch. */
-void resp_flush(struct resp_batch *batch, struct service *service, struct buffer *output);
+/* Decides what has gathered, writes the answers and counts their commands, and empties the batch. Never called by a
+ * handler: a command that is no question sets `is_behind` while there are any. */
+void resp_flush(struct resp_call *call);
 
 /* The other commands, by subject: NULL-terminated tables. */
 extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
@@ -207,7 +211,8 @@ bool resp_fits_arity(const struct resp_handler *handler, size_t arg_count);
 /* The handler of a command, wherever it is; NULL if there is none. */
 const struct resp_handler *resp_find_handler(const struct resp_call *call, struct bytes name);
 
-/* Checks the command, then calls its handler or keeps it for EXEC. */
+/* Checks the command, then calls its handler or keeps it for EXEC; the batch goes first where it has to. Afterwards
+ * the command is answered, or it is a question in the batch. */
 void resp_call_command(struct resp_call *call);
 
 /* Between MULTI and EXEC: whether a command is kept, to be run later, rather than called. */
@@ -235,10 +240,18 @@ bool resp_word_is(struct bytes bytes, const char *word);
 /* Reads a decimal 64-bit integer: an optional sign, then digits, nothing else. */
 bool resp_read_integer(struct bytes bytes, int64_t *value);
 
-/* An error reply that also counts. */
+/* An error reply that also counts. While there are questions in the batch it writes nothing and counts nothing, but
+ * sets `is_behind`: their answers go first. A handler changes nothing before it fails. */
 __attribute__((format(printf, 2, 3))) void resp_fail(struct resp_call *call, const char *format,
                                                      ...);
 void resp_fail_arity(struct resp_call *call, const char *name);
+
+/* Counts the command before it is answered: of EXEC, and where the answer says how many there have been. */
+static inline void resp_count(struct resp_call *call)
+{
+    counter_add(&call->service->counters->requests[PROTOCOL_RESP], call->counts);
+    call->counts = 0;
+}
 
 static inline struct bytes resp_arg(const struct resp_call *call, size_t i)
 {

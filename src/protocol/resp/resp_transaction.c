@@ -165,7 +165,7 @@ static bool has_to_pause(struct resp_call *call)
            || (pace_is_due(pace) && pace_look(pace, call->service));
 }
 
-/* Runs what was kept, from where it stopped, one command at least. */
+/* Runs what was kept, from where it stopped, one command at least. All of it was counted when it was queued. */
 static void run_some(struct resp_call *call, struct resp_transaction *transaction)
 {
     bool goes_on = true;
@@ -180,7 +180,7 @@ static void run_some(struct resp_call *call, struct resp_transaction *transactio
         resp_call_command(call);
         goes_on = !has_to_pause(call);
     }
-    resp_flush(call->batch, call->service, call->output); // its questions point into `kept`
+    resp_flush(call); // its questions point into `kept`
 }
 
 /* The same, at the reading of the clock with which it began: a later one is for what comes behind. If it has to pause
@@ -192,6 +192,7 @@ static void run_kept(struct resp_call *call, struct resp_transaction *transactio
     if (!transaction->is_running) {
         transaction->is_running = true;
         transaction->now_ns = now_ns;
+        resp_count(call);
         resp_write_array(call->output, transaction->count);
     }
     service->now_ns = transaction->now_ns;

@@ -103,11 +103,14 @@ void resp_fail(struct resp_call *call, const char *format, ...)
 {
     char text[RESP_FAIL_BYTES_MAX];
     va_list args;
+    if (call->batch->count > 0) { // answers stay in order
+        call->is_behind = true;
+        return;
+    }
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     call->has_failed = true;
-    resp_flush(call->batch, call->service, call->output); // answers stay in order
     counter_add(&call->service->counters->bad_requests[PROTOCOL_RESP], 1);
     note_error(call->service, text);
     resp_write_error(call->output, "%s", text);

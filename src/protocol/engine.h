@@ -19,6 +19,7 @@
 #include "limiter/names/names.h"
 #include "limiter/rule_cache.h"
 #include "protocol/buffer.h"
+#include "store/progress.h"
 #include "weir/limiter.h"
 
 enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOL_COUNT };
@@ -99,6 +100,13 @@ struct service_ops {
      *   why     a sentence for the log, without keys: see quotes.h */
     void (*note_bad_request)(struct service *service, enum protocol protocol, const char *reason,
                              const char *why);
+    /* Asks a store that may answer later; called while service->asks_later, see service_decide().
+     *   DECIDED  the decisions, and the details of requests that want them, are there
+     *   PENDING  they are asked for, and nothing of the requests is needed any more. feed() returns ENGINE_ASKING. When
+     *            they are there, `answers_left` says how many, and feed() gets the same input again; each call then
+     *            is DECIDED, and takes its share away from `answers_left` */
+    enum progress (*decide)(struct service *service, const struct weir_request *requests,
+                            struct weir_decision *decisions, size_t count);
     /* A take that waits up to `wait_ns` (1 or more) for its turn; or a run of
      * `count` requests. False: the decisions, as many, are the answer. True: the connection stands in
      * line now; feed() then returns ENGINE_WAITING, having used the request, and the answer comes by
@@ -123,9 +131,24 @@ struct service {
     struct counters *counters;
     void *scratch[PROTOCOL_COUNT]; // one per protocol: its working memory, see scratch_bytes
     uint64_t now_ns;               // the reading of the store's clock of this wake-up
+    bool asks_later;               // the store may answer later
+    size_t answers_left;           // to what the connection has asked: feed() asks it again
     const char *failure; // why the last wait() or resume() was answered with an error; or NULL
     int64_t wall_s;      // seconds since 1970 (UTC), for HTTP-dates
 };
+
+/* Has requests decided, as weir_limiter_decide_at() does. PENDING: the engine forgets them, puts its session back to
+ * where the batch began, and returns ENGINE_ASKING. */
+static inline enum progress service_decide(struct service *service,
+                                           const struct weir_request *requests,
+                                           struct weir_decision *decisions, size_t count)
+{
+    if (!service->asks_later) {
+        weir_limiter_decide_at(service->limiter, requests, decisions, count, service->now_ns);
+        return DECIDED;
+    }
+    return count > 0 ? service->ops->decide(service, requests, decisions, count) : DECIDED;
+}
 
 /* Who is at the other end. Unix sockets have no address. */
 struct peer {
@@ -140,7 +163,8 @@ enum engine_state {
     ENGINE_OPEN, // go on
     ENGINE_PAUSED, // send what is in `output`, let others go on, then feed the rest: it may be complete
     ENGINE_WAITING, // a take stands in line: send what is in `output`, and feed no more until resume()
-    ENGINE_CLOSE    // send what is in `output`, then close
+    ENGINE_ASKING, // a store is asked: send what is in `output`, and feed the rest with its answers
+    ENGINE_CLOSE   // send what is in `output`, then close
 };
 
 /* The most input that a server keeps of one connection while a request is incomplete. An engine
@@ -169,7 +193,11 @@ struct engine_ops {
      * appends the replies in order to `output`. Stops early once `output` holds
      * ENGINE_OUTPUT_BYTES_PLENTY, or when it has worked for long enough (protocol/pace.h): ENGINE_PAUSED.
      *   used    bytes of input that are done with; may be none where it pauses
-     * Never blocks. Called again with the rest and more when more has arrived. */
+     * Never blocks. Called again with the rest and more when more has arrived.
+     *
+     * A batch that is PENDING has changed, written and counted nothing: `used` ends in front of it, or of the command
+     * (EXEC, DEL) that it is a part of. With service->answers_left, feed() asks the same of the same input, and stops behind the last answer: ENGINE_PAUSED if
+     * there is more, because that may be under another configuration by now. */
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
                               struct buffer *output, size_t *used);
 

@@ -69,6 +69,14 @@ static inline bool pace_is_due(const struct pace *pace)
     return pace->work >= (uint32_t)PACE_STEP_WORK >> pace->shift;
 }
 
+/* Whether a batch of so many requests ends here. With answers in hand that is where they end, whatever it may cost: all
+ * of them were asked for at once. */
+static inline bool pace_ends_batch(const struct pace *pace, const struct service *service,
+                                   size_t count)
+{
+    return service->answers_left > 0 ? count >= service->answers_left : pace_is_due(pace);
+}
+
 /* Looks at the clock, when all before is decided. True if the rest is for another turn. */
 static inline bool pace_look(struct pace *pace, struct service *service)
 {

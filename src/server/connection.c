@@ -311,9 +311,10 @@ static bool may_stay(struct worker *worker, struct connection *connection)
 static void conclude(struct worker *worker, struct connection *connection, enum engine_state state,
                      struct bytes rest, bool used, bool is_more)
 {
-    /* An engine that pauses has more to say to the same input; one whose take waits, or has just waited, has
+    /* An engine that pauses, or asks, has more to say to the same input; one whose take waits, or has just waited, has
      * not looked at it. */
-    bool is_unread = state == ENGINE_PAUSED || state == ENGINE_WAITING || connection->has_waited;
+    bool is_unread = state == ENGINE_PAUSED || state == ENGINE_WAITING || state == ENGINE_ASKING
+                     || connection->has_waited;
     connection->has_waited = false;
     if (state == ENGINE_CLOSE) {
         connection->is_ending = true;

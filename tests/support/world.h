@@ -10,13 +10,17 @@
  *     world_close(&world);
  *
  * A take that would wait does so until the world lets it go, at once unless `wait.holds`. It then is
- * allowed, and charges nothing. */
+ * allowed, and charges nothing.
+ *
+ * After world_answer_later() the store is one that answers later, and the input that an engine has been fed is gone
+ * when feed() has returned. Compiled with WORLD_ANSWERS_LATER each world begins so. */
 #ifndef WEIR_TESTS_WORLD_H
 #define WEIR_TESTS_WORLD_H
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "late_store.h"
 #include "limiter/rule_cache.h"
 #include "protocol/engine.h"
 #include "protocol/pace.h"
@@ -44,6 +48,7 @@ struct world {
     bool is_healthy;
     uint64_t worked_ns; // how long a feed seems to have lasted; more by this after each look
     uint64_t look_ns;
+    struct late_store *late; // NULL: the table decides at once
 };
 
 static inline struct world *world_of(struct service *service)
@@ -76,6 +81,28 @@ static inline uint64_t world_worked_ns(struct service *service)
     return world->worked_ns += world->look_ns;
 }
 
+static inline enum progress world_decide(struct service *service,
+                                         const struct weir_request *requests,
+                                         struct weir_decision *decisions, size_t count)
+{
+    return late_decide(world_of(service)->late, service, requests, decisions, count);
+}
+
+/* Of 100 batches so many are PENDING at first, which ones the seed says. */
+static inline void world_answer_later(struct world *world, unsigned percent, uint64_t seed)
+{
+    world->late = world->late != NULL ? world->late : calloc(1, sizeof *world->late);
+    world->late->percent = percent;
+    world->late->random = seed * 2 + 1;
+    world->service.asks_later = true;
+}
+
+/* For tests of when an engine pauses: answers make pauses, too. */
+static inline void world_answer_at_once(struct world *world)
+{
+    world->service.asks_later = false;
+}
+
 /* A new connection, from world->peer, instead of the old. */
 static inline void world_connect(struct world *world)
 {
@@ -94,6 +121,7 @@ static inline bool world_open(struct world *world, const struct engine_ops *engi
     *world = (struct world){.engine = engine, .ops = *ops, .is_healthy = true};
     world->ops.wait = world_wait;
     world->ops.worked_ns = world_worked_ns;
+    world->ops.decide = world_decide;
     if (weir_limiter_open(&world->limiter, &config, NULL) != WEIR_OK) {
         return false;
     }
@@ -112,11 +140,20 @@ static inline bool world_open(struct world *world, const struct engine_ops *engi
         return false;
     }
     world_connect(world);
+#ifdef WORLD_ANSWERS_LATER
+    world_answer_later(world, WORLD_ANSWERS_LATER, 1);
+#endif
     return true;
 }
 
 static inline void world_close(struct world *world)
 {
+    if (world->late != NULL) {
+        if (world->late->is_wrong) {
+            abort(); // the engine has not asked again what it had asked
+        }
+        free(world->late);
+    }
     world->engine->close(world->session);
     buffer_fini(&world->input);
     buffer_fini(&world->output);
@@ -124,6 +161,53 @@ static inline void world_close(struct world *world)
     free(world->session);
     rule_cache_close(world->rules);
     weir_limiter_close(world->limiter);
+}
+
+/* Feeds what there is from memory of its own, which is overwritten afterwards. */
+static inline enum engine_state world_feed_copy(struct world *world, struct buffer *replies,
+                                                size_t *used)
+{
+    char *copy = malloc(world->input.length);
+    if (copy == NULL && world->input.length > 0) {
+        abort();
+    }
+    if (world->input.length > 0) {
+        memcpy(copy, world->input.at, world->input.length);
+    }
+    enum engine_state state = world->engine->feed(
+        world->session, &world->service, (struct bytes){copy, world->input.length}, replies, used);
+    if (world->input.length > 0) {
+        memset(copy, '!', world->input.length);
+    }
+    free(copy);
+    return state;
+}
+
+/* The same, and sees what an engine does that was fed with answers: it asks for nothing else, and stops. */
+static inline enum engine_state world_feed_answers(struct world *world, struct buffer *replies,
+                                                   size_t *used)
+{
+    bool has_answers = world->service.answers_left > 0;
+    enum engine_state state = world_feed_copy(world, replies, used);
+    bool goes_on = state == ENGINE_ASKING || (state == ENGINE_OPEN && *used < world->input.length);
+    late_check(world->late, &world->service, state == ENGINE_ASKING);
+    world->late->is_wrong = world->late->is_wrong || (has_answers && goes_on);
+    return state;
+}
+
+/* The same as long as the store answers later. */
+static inline enum engine_state world_feed_and_wait(struct world *world, struct buffer *replies,
+                                                    size_t *used)
+{
+    enum engine_state state;
+    while ((state = world_feed_answers(world, replies, used)) == ENGINE_ASKING) {
+        buffer_consume(&world->input, *used);
+        if (world->late->meanwhile != NULL) {
+            world->late->meanwhile(world);
+        }
+        late_answer(world->late, &world->service);
+    }
+    return state;
 }
 
 /* Sends bytes, as a server would: what is left over is kept, and fed again as long as the engine
@@ -138,9 +222,11 @@ static inline enum engine_state world_feed(struct world *world, const void *byte
         size_t used;
         buffer_init(&replies, (size_t)16 << 20);
         world->worked_ns = 0;
-        state = world->engine->feed(world->session, &world->service,
-                                    (struct bytes){world->input.at, world->input.length}, &replies,
-                                    &used);
+        state = world->service.asks_later
+                    ? world_feed_and_wait(world, &replies, &used)
+                    : world->engine->feed(world->session, &world->service,
+                                          (struct bytes){world->input.at, world->input.length},
+                                          &replies, &used);
         is_more = state == ENGINE_PAUSED;
         buffer_consume(&world->input, used);
         if (state == ENGINE_WAITING && !world->wait.holds) {

@@ -239,6 +239,7 @@ static void test_plenty_of_output_pauses(void **state)
     struct buffer output;
     buffer_init(&output, 1 << 22);
     size_t used;
+    world_answer_at_once(&world);
     assert_int_equal(HTTP1_ENGINE.feed(world.session, &world.service,
                                        (struct bytes){stream.at, stream.length}, &output, &used),
                      ENGINE_PAUSED);
@@ -274,6 +275,7 @@ static void test_long_work_pauses(void **state)
         }
         size_t used;
         world_connect(&world);
+        world_answer_at_once(&world);
         world.look_ns = PACE_FEED_NS;
         world.worked_ns = 0;
         assert_int_equal(HTTP1_ENGINE.feed(world.session, &world.service,

@@ -81,6 +81,7 @@ static void test_pauses_when_its_output_is_plenty(void **state)
     }
     buffer_append(&world.input, text, sizeof text);
     size_t used;
+    world_answer_at_once(&world);
     enum engine_state result =
         RESP_ENGINE.feed(world.session, &world.service,
                          (struct bytes){world.input.at, world.input.length}, &world.output, &used);
@@ -110,6 +111,7 @@ static struct buffer takes_of(const char *limit, unsigned count)
 static unsigned feed_takes(const struct buffer *text, unsigned count, enum engine_state expected)
 {
     size_t used;
+    world_answer_at_once(&world);
     world.output.length = 0;
     world.worked_ns = 0;
     assert_int_equal(RESP_ENGINE.feed(world.session, &world.service,

@@ -135,7 +135,7 @@ void http1_route(struct http1_batch *batch, struct service *service, struct http
 
 /* http1_route.c: asks of a head, whose body is not there yet, whether it brings the password that is wanted. False:
  * the task has its answer, and the connection ends behind it. */
-bool http1_route_head(struct service *service, struct http1_task *task,
+bool http1_route_head(const struct service *service, struct http1_task *task,
                       const struct http1_incoming *incoming);
 
 /* http1_check.c: reads the key, the limit and the cost of GET /v1/check. False after a failure. */

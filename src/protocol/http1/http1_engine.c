@@ -50,39 +50,51 @@ static void finish(struct service *service, struct http1_batch *batch, struct ht
     counter_add(&counters->requests[PROTOCOL_HTTP], 1);
     if (task->answer == HTTP1_ANSWER_PROBLEM) {
         counter_add(&counters->bad_requests[PROTOCOL_HTTP], 1);
+        counter_add(&counters->auth_failures[PROTOCOL_HTTP], task->status == 401);
         note_problem(service, task);
     } else if (task->answer == HTTP1_ANSWER_CHECK || task->answer == HTTP1_ANSWER_DECISION) {
         http1_conclude(service, batch, task);
     }
 }
 
-/* Decides what has gathered, answers it and empties the batch. True: the last one stands in line instead
- * of being answered. */
-static bool flush(struct http1_session *session, struct http1_batch *batch, struct service *service,
-                  struct buffer *output)
+static void empty(struct http1_batch *batch)
 {
-    bool may_wait = batch->last_waits;
-    size_t waiting_count = may_wait ? batch->tasks[batch->task_count - 1].limit_count : 0;
-    weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions,
-                           batch->question_count - waiting_count, service->now_ns);
-    bool waits = may_wait && http1_wait_begin(session, batch, service);
-    for (size_t i = 0; i < batch->task_count - waits; i++) {
-        finish(service, batch, &batch->tasks[i]);
-        http1_reply(batch, service, &batch->tasks[i], output);
-    }
     batch->task_count = 0;
     batch->question_count = 0;
     batch->room_used = 0;
     batch->last_waits = false;
     batch->failure = NULL;
-    return waits;
 }
 
-static bool is_full(const struct http1_batch *batch, const struct pace *pace)
+/* Decides what has gathered, answers it and empties the batch. ENGINE_WAITING: the last one stands in line instead of
+ * being answered. ENGINE_ASKING: nothing has happened, and the batch is forgotten. */
+static enum engine_state flush(struct http1_session *session, struct http1_batch *batch,
+                               struct service *service, struct buffer *output)
+{
+    bool may_wait = batch->last_waits;
+    size_t waiting_count = may_wait ? batch->tasks[batch->task_count - 1].limit_count : 0;
+    if (service_decide(service, batch->requests, batch->decisions,
+                       batch->question_count - waiting_count)
+        == PENDING) {
+        empty(batch);
+        return ENGINE_ASKING;
+    }
+    bool waits = may_wait && http1_wait_begin(session, batch, service);
+    for (size_t i = 0; i < batch->task_count - waits; i++) {
+        finish(service, batch, &batch->tasks[i]);
+        http1_reply(batch, service, &batch->tasks[i], output);
+    }
+    empty(batch);
+    return waits ? ENGINE_WAITING : ENGINE_OPEN;
+}
+
+static bool is_full(const struct http1_batch *batch, const struct pace *pace,
+                    const struct service *service)
 {
     return batch->task_count == HTTP1_BATCH_COUNT_MAX
-           || batch->question_count >= HTTP1_BATCH_COUNT_MAX || pace_is_due(pace)
-           || HTTP1_ROOM_BYTES - batch->room_used < HTTP1_REQUEST_ROOM_BYTES;
+           || batch->question_count >= HTTP1_BATCH_COUNT_MAX
+           || HTTP1_ROOM_BYTES - batch->room_used < HTTP1_REQUEST_ROOM_BYTES
+           || pace_ends_batch(pace, service, batch->question_count);
 }
 
 /* The next task; only the fields that every answer looks at are cleared. */
@@ -175,7 +187,7 @@ static bool gather(struct http1_session *session, struct service *service, struc
 {
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
     while (*used < input.length && !*close) {
-        if (is_full(batch, &session->pace) || batch->last_waits) {
+        if (is_full(batch, &session->pace, service) || batch->last_waits) {
             return true;
         }
         size_t length;
@@ -208,6 +220,26 @@ static bool gather(struct http1_session *session, struct service *service, struc
     return false;
 }
 
+/* Where a batch begins in the input, and what reading it changes of the session. */
+struct beginning {
+    size_t at;
+    bool has_continued, has_entered, is_known;
+};
+
+static struct beginning begin_batch(const struct http1_session *session, size_t at)
+{
+    return (struct beginning){at, session->has_continued, session->has_entered, session->is_known};
+}
+
+/* The batch is PENDING: its requests will be read again, from the first byte. */
+static void put_back(struct http1_session *session, const struct beginning *beginning)
+{
+    session->request = (struct http1_request){0};
+    session->has_continued = beginning->has_continued;
+    session->has_entered = beginning->has_entered;
+    session->is_known = beginning->is_known;
+}
+
 /* Whether what follows is for another turn. */
 static bool has_to_pause(struct http1_session *session, struct service *service,
                          const struct buffer *output)
@@ -220,6 +252,7 @@ static enum engine_state session_feed(void *memory, struct service *service, str
 {
     struct http1_session *session = memory;
     struct http1_batch *batch = service->scratch[PROTOCOL_HTTP];
+    const bool has_answers = service->answers_left > 0;
     bool close = false;
     bool more;
     assert(batch->task_count == 0);
@@ -228,11 +261,18 @@ static enum engine_state session_feed(void *memory, struct service *service, str
     *used = 0;
     pace_begin(&session->pace);
     do {
+        const struct beginning beginning = begin_batch(session, *used);
         more = gather(session, service, input, used, &close);
-        if (flush(session, batch, service, output)) {
-            return ENGINE_WAITING;
+        enum engine_state state = flush(session, batch, service, output);
+        if (state == ENGINE_ASKING) {
+            put_back(session, &beginning);
+            *used = beginning.at;
         }
-    } while (more && !has_to_pause(session, service, output));
+        if (state != ENGINE_OPEN) {
+            return state;
+        }
+    } while (more && !(has_answers && service->answers_left == 0)
+             && !has_to_pause(session, service, output));
     if (more && !output->failed) {
         return ENGINE_PAUSED;
     }

@@ -174,7 +174,7 @@ static bool is_method_allowed(enum methods methods, enum http1_method method)
  * the body of its request may follow and nobody reads that; and a connection that never brought the
  * password is answered once, so that it cannot stay. Without a password everything is open, but not to the pages
  * that a browser has from elsewhere. */
-static bool enter(struct service *service, struct http1_task *task,
+static bool enter(const struct service *service, struct http1_task *task,
                   const struct http1_incoming *incoming, const struct target *target)
 {
     if (service->config->password == NULL) {
@@ -190,7 +190,6 @@ static bool enter(struct service *service, struct http1_task *task,
     if (is_open) {
         return true;
     }
-    counter_add(&service->counters->auth_failures[PROTOCOL_HTTP], 1);
     return http1_task_fail(task, 401,
                            "this server wants its password: Authorization: Bearer PASSWORD");
 }
@@ -245,7 +244,7 @@ static struct target read_target(const struct http1_incoming *incoming)
     return target;
 }
 
-bool http1_route_head(struct service *service, struct http1_task *task,
+bool http1_route_head(const struct service *service, struct http1_task *task,
                       const struct http1_incoming *incoming)
 {
     if (service->config->password == NULL) {

@@ -272,19 +272,21 @@ static void write_answers(struct resp_batch *batch, struct buffer *output)
     output->length += (size_t)(to - start);
 }
 
-void resp_flush(struct resp_call *call)
+bool resp_flush(struct resp_call *call)
 {
     struct resp_batch *batch = call->batch;
     struct service *service = call->service;
-    if (batch->count > 0) {
-        weir_limiter_decide_at(service->limiter, batch->requests, batch->decisions, batch->count,
-                               service->now_ns);
+    bool is_decided = batch->count == 0 || resp_decide(call, batch->count);
+    if (is_decided && batch->count > 0) {
         count_decisions(service, batch);
         write_answers(batch, call->output);
     }
-    counter_add(&service->counters->requests[PROTOCOL_RESP], call->gathered);
+    if (is_decided) {
+        counter_add(&service->counters->requests[PROTOCOL_RESP], call->gathered);
+    }
     call->gathered = 0;
     batch->count = 0;
     batch->rule_count = 0; // the text of the last limit may go away now
     batch->keys_used = 0;
+    return is_decided;
 }

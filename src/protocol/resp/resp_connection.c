@@ -34,7 +34,7 @@ static void handle_echo(struct resp_call *call)
 static void handle_quit(struct resp_call *call)
 {
     write_ok(call);
-    call->closes = true;
+    call->outcome = RESP_CLOSES;
 }
 
 static void handle_select(struct resp_call *call)
@@ -70,7 +70,9 @@ static bool log_in(struct resp_call *call, struct bytes user, struct bytes passw
         return true;
     }
     call->session->auth_failures++;
-    call->closes = call->session->auth_failures >= RESP_AUTH_FAILURES_MAX;
+    if (call->session->auth_failures >= RESP_AUTH_FAILURES_MAX) {
+        call->outcome = RESP_CLOSES;
+    }
     counter_add(&call->service->counters->auth_failures[PROTOCOL_RESP], 1);
     resp_fail(call, "%s", WRONG_PASSWORD);
     return false;

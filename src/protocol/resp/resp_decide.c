@@ -295,7 +295,7 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, const s
     struct weir_decision decisions[LIMIT_LIST_COUNT_MAX];
     const struct weir_request *requests = call->batch->requests;
     if (call->batch->count > 0) {
-        call->is_behind = true;
+        call->outcome = RESP_BEHIND;
         return;
     }
     call->session->pace.work += PACE_WAIT;
@@ -303,9 +303,9 @@ static void wait_for_turn(struct resp_call *call, const struct run *run, const s
     call->session->wait_count = (uint8_t)run->count;
     call->session->wait_is_together = run->answer == RESP_ANSWER_TOGETHER;
     call->session->wait_asks_shadow = terms->asks_shadow;
-    call->waits =
-        call->service->ops->wait(call->service, requests, run->count, terms->wait_ns, decisions);
-    if (!call->waits) {
+    if (call->service->ops->wait(call->service, requests, run->count, terms->wait_ns, decisions)) {
+        call->outcome = RESP_WAITS;
+    } else {
         resp_answer_wait(call->session, call->service, decisions, call->output);
     }
 }

@@ -105,7 +105,7 @@ static bool check_command(struct resp_call *call, const struct resp_handler *han
     } else {
         return true;
     }
-    if (!call->is_behind) {
+    if (call->outcome != RESP_BEHIND) {
         call->session->pace.work += PACE_OTHER;
         resp_transaction_spoil(call->session);
     }
@@ -117,7 +117,7 @@ static void call_handler(struct resp_call *call, const struct resp_handler *hand
     if (is_question(handler)) {
         handler->handle(call);
     } else if (call->batch->count > 0) {
-        call->is_behind = true;
+        call->outcome = RESP_BEHIND;
     } else {
         call->session->pace.work += PACE_OTHER;
         handler->handle(call);
@@ -129,12 +129,12 @@ static void try_command(struct resp_call *call)
     struct bytes name = resp_arg(call, 0);
     const struct resp_handler *handler = find_question(name);
     call->has_failed = false;
+    call->outcome = RESP_CALLED;
     if (handler == NULL) {
         handler = resp_find_handler(call, name);
     }
     if (is_http(call->command, handler)) {
-        call->is_behind = call->batch->count > 0;
-        call->closes = !call->is_behind;
+        call->outcome = call->batch->count > 0 ? RESP_BEHIND : RESP_CLOSES;
     } else if (!check_command(call, handler)) {
         return;
     } else if (call->session->transaction != NULL
@@ -148,22 +148,35 @@ static void try_command(struct resp_call *call)
 /* Whether the batch ends here. An inline command's arguments live in the memory that the next one overwrites. */
 static bool is_full(const struct resp_call *call)
 {
-    return call->command->is_inline || pace_is_due(&call->session->pace)
-           || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX;
+    return call->command->is_inline || call->batch->keys_used > CHAIN_KEYS_BYTES_MAX
+           || pace_ends_batch(&call->session->pace, call->service, call->batch->count);
 }
 
 void resp_call_command(struct resp_call *call)
 {
+    if (call->batch->count == 0) {
+        call->began = call->at;
+    }
     try_command(call);
-    if (call->is_behind) {
-        resp_flush(call);
-        call->is_behind = false;
+    if (call->outcome == RESP_BEHIND) {
+        if (!resp_flush(call)) {
+            return;
+        }
+        if (resp_is_spent(call)) {
+            call->outcome = RESP_AGAIN;
+            return;
+        }
+        call->began = call->at;
         try_command(call);
-        assert(!call->is_behind);
+        assert(call->outcome != RESP_BEHIND);
+    }
+    if (call->outcome == RESP_AGAIN || call->outcome == RESP_ASKS) {
+        return;
     }
     call->gathered += call->counts;
-    if (call->batch->count == 0 || is_full(call)) {
-        resp_flush(call);
+    if ((call->batch->count == 0 || is_full(call)) && resp_flush(call) && resp_is_spent(call)
+        && call->outcome == RESP_CALLED) {
+        call->outcome = RESP_PAUSES;
     }
 }
 
@@ -200,6 +213,10 @@ static void session_close(void *memory)
 /* Handles the command that was parsed. */
 static enum engine_state run(struct resp_call *call)
 {
+    static const enum engine_state STATES[] = {
+        [RESP_CALLED] = ENGINE_OPEN,   [RESP_AGAIN] = ENGINE_PAUSED,  [RESP_ASKS] = ENGINE_ASKING,
+        [RESP_PAUSES] = ENGINE_PAUSED, [RESP_WAITS] = ENGINE_WAITING, [RESP_CLOSES] = ENGINE_CLOSE,
+    };
     if (call->command->arg_count == 0) {
         return ENGINE_OPEN;
     }
@@ -208,10 +225,7 @@ static enum engine_state run(struct resp_call *call)
         call->session->transaction != NULL && resp_transaction_is_running(call->session);
     call->counts = !is_again;
     resp_call_command(call);
-    if (call->waits) {
-        return ENGINE_WAITING;
-    }
-    return call->closes ? ENGINE_CLOSE : ENGINE_OPEN;
+    return STATES[call->outcome];
 }
 
 /* The same. What a client sends before the password is bounded in all: it cannot keep the server busy with
@@ -239,8 +253,25 @@ static enum engine_state run_bounded(struct resp_call *call)
 static bool has_to_pause(struct resp_call *call)
 {
     struct pace *pace = &call->session->pace;
-    return call->is_paused || call->output->length >= ENGINE_OUTPUT_BYTES_PLENTY || pace->is_late
-           || (pace_is_due(pace) && pace_look(pace, call->service));
+    bool is_plenty = call->output->length >= ENGINE_OUTPUT_BYTES_PLENTY;
+    if (!is_plenty && !pace->is_late && !pace_is_due(pace)) {
+        return false; // nearly always
+    }
+    return call->service->answers_left == 0
+           && (is_plenty || pace->is_late || pace_look(pace, call->service));
+}
+
+/* What comes behind the batch can never become a command. */
+static enum engine_state refuse(struct resp_call *call, const char *error)
+{
+    if (!resp_flush(call)) {
+        return ENGINE_ASKING;
+    }
+    if (resp_is_spent(call)) {
+        return ENGINE_PAUSED;
+    }
+    resp_fail(call, "ERR %s", error);
+    return ENGINE_CLOSE;
 }
 
 static enum engine_state session_feed(void *memory, struct service *service, struct bytes input,
@@ -253,37 +284,42 @@ static enum engine_state session_feed(void *memory, struct service *service, str
                              .batch = batch,
                              .command = &batch->command,
                              .tables = tables_of(service),
-                             .output = output};
+                             .output = output,
+                             .has_answers = service->answers_left > 0};
     struct resp_progress progress = {.searched = session->searched};
     enum engine_state state = ENGINE_OPEN;
-    size_t at = 0;
     assert(batch->count == 0);
     pace_begin(&session->pace);
-    while (state == ENGINE_OPEN && input.length - at >= session->need && at < input.length) {
+    while (state == ENGINE_OPEN && input.length - call.at >= session->need
+           && call.at < input.length) {
         if (has_to_pause(&call)) {
             state = ENGINE_PAUSED;
             break;
         }
-        struct bytes rest = {input.at + at, input.length - at};
+        struct bytes rest = {input.at + call.at, input.length - call.at};
         enum resp_result result =
             resp_parse(rest, resp_is_stranger(session, service), &batch->command, &progress);
         session->need = 0;
         if (result == RESP_MORE) {
             session->need = progress.need;
         } else if (result == RESP_BAD) {
-            resp_flush(&call);
-            resp_fail(&call, "ERR %s", progress.error);
-            state = ENGINE_CLOSE;
-            at = input.length;
+            state = refuse(&call, progress.error);
+            call.at = state == ENGINE_CLOSE ? input.length : call.at;
         } else {
             call.raw = (struct bytes){rest.at, progress.used};
             state = run_bounded(&call);
-            at += call.is_paused ? 0 : progress.used;
+            call.at += call.outcome == RESP_AGAIN ? 0 : progress.used;
         }
     }
     session->searched = progress.searched;
-    resp_flush(&call);
-    *used = at;
+    if (state == ENGINE_ASKING || !resp_flush(&call)) {
+        state = ENGINE_ASKING;
+        session->need = 0;
+        session->searched = 0;
+    } else if (state == ENGINE_PAUSED && call.at == input.length) {
+        state = ENGINE_OPEN;
+    }
+    *used = state == ENGINE_ASKING ? call.began : call.at;
     return state;
 }
 

@@ -2,42 +2,100 @@
  *
  * Redis' commands about keys. weir stores no keys, so most of them find nothing; DEL, EXISTS, TTL,
  * PTTL, TYPE and GET address the buckets of CL.THROTTLE, as those of redis-cell's users do. */
+#include <assert.h>
 #include <string.h>
 
 #include "protocol/resp/resp_session.h"
 
-/* Asks at once about a CL.THROTTLE bucket, which is known by its key alone. The numbers of the limit
- * do not matter to what these commands say: under one unit per nanosecond a level is a time. */
-static struct weir_detail ask_now(struct resp_call *call, enum weir_operation operation,
-                                  struct bytes key, struct weir_decision *decision)
+/* The rule of all CL.THROTTLE buckets, which are known by their key alone. The numbers of the limit do not matter to
+ * what these commands say: under one unit per nanosecond a level is a time. */
+static const struct weir_rule *throttle_rule(struct resp_call *call)
 {
-    struct weir_rule rule;
-    struct weir_detail detail = {.existed = false};
-    *decision = (struct weir_decision){.verdict = WEIR_ALLOWED};
+    struct weir_rule *rule = &call->batch->rules[0];
     struct weir_limit limit;
-    if (key.length < 1 || key.length > WEIR_KEY_BYTES_MAX
-        || weir_limit_from_text(&limit, "1/ns", NULL) != WEIR_OK) {
-        return detail; // such a key never had a bucket
+    enum weir_status status = weir_limit_from_text(&limit, "1/ns", NULL);
+    assert(status == WEIR_OK);
+    (void)status;
+    weir_rule_init_named(rule, call->service->limiter, &limit, "throttle", 8);
+    return rule;
+}
+
+/* Adds requests about the command's keys from session->keys_done on, as many as a batch holds. Says how many. */
+static size_t gather_keys(struct resp_call *call, enum weir_operation operation, size_t *next_arg)
+{
+    struct resp_batch *batch = call->batch;
+    const struct weir_rule *rule = throttle_rule(call);
+    size_t left = call->service->answers_left;
+    size_t most = left > 0 && left < RESP_BATCH_COUNT_MAX ? left : RESP_BATCH_COUNT_MAX;
+    size_t count = 0;
+    size_t i = 1 + call->session->keys_done;
+    for (; i < call->command->arg_count && count < most; i++) {
+        struct bytes key = resp_arg(call, i);
+        if (key.length < 1 || key.length > WEIR_KEY_BYTES_MAX) {
+            continue; // such a key never had a bucket
+        }
+        batch->requests[count] = (struct weir_request){
+            .rule = rule,
+            .key = key.at,
+            .key_len = key.length,
+            .operation = operation,
+            .detail = &batch->details[count],
+        };
+        count++;
     }
-    weir_rule_init_named(&rule, call->service->limiter, &limit, "throttle", 8);
-    struct weir_request request = {
-        .rule = &rule,
-        .key = key.at,
-        .key_len = key.length,
-        .operation = operation,
-        .detail = &detail,
-    };
-    weir_limiter_decide_at(call->service->limiter, &request, decision, 1, call->service->now_ns);
-    return detail;
+    *next_arg = i;
+    return count;
+}
+
+/* Asks about all keys of the command, a batch at a time; what is found out is kept in the session. False: the rest is
+ * for another feed. */
+static bool ask(struct resp_call *call, enum weir_operation operation)
+{
+    struct resp_session *session = call->session;
+    struct resp_batch *batch = call->batch;
+    assert(batch->count == 0);
+    while (1u + session->keys_done < call->command->arg_count && !resp_is_spent(call)) {
+        size_t next_arg;
+        size_t count = gather_keys(call, operation, &next_arg);
+        if (!resp_decide(call, count)) {
+            break;
+        }
+        for (size_t i = 0; i < count; i++) {
+            session->keys_found = (uint16_t)(session->keys_found + batch->details[i].existed);
+        }
+        session->keys_done = (uint16_t)(next_arg - 1);
+    }
+    if (call->outcome == RESP_CALLED && 1u + session->keys_done < call->command->arg_count) {
+        call->outcome = RESP_AGAIN;
+    }
+    return call->outcome == RESP_CALLED;
+}
+
+/* All were asked about: how many had a live bucket, before the operation. */
+static int64_t take_count(struct resp_call *call)
+{
+    int64_t count = call->session->keys_found;
+    call->session->keys_done = 0;
+    call->session->keys_found = 0;
+    return count;
+}
+
+/* Shows the bucket of a single key. False: see ask(). */
+static bool show(struct resp_call *call, bool *existed)
+{
+    bool is_asked = ask(call, WEIR_SHOW);
+    *existed = is_asked && take_count(call) > 0;
+    return is_asked;
 }
 
 /* Writes how long a bucket lives yet, in units of so many nanoseconds, rounded up; -2 if it does not. */
 static void write_time_to_live(struct resp_call *call, int64_t unit_ns)
 {
-    struct weir_decision decision;
-    struct weir_detail detail = ask_now(call, WEIR_SHOW, resp_arg(call, 1), &decision);
-    int64_t ns = decision.reset_after_ns;
-    resp_write_integer(call->output, detail.existed ? ns / unit_ns + (ns % unit_ns != 0) : -2);
+    bool existed;
+    if (show(call, &existed)) {
+        int64_t ns = existed ? call->batch->decisions[0].reset_after_ns : 0;
+        resp_write_integer(call->output, existed ? ns / unit_ns + (ns % unit_ns != 0) : -2);
+    }
 }
 
 static void handle_ttl(struct resp_call *call)
@@ -50,15 +108,11 @@ static void handle_pttl(struct resp_call *call)
     write_time_to_live(call, 1000000);
 }
 
-/* How many of the keys have a live bucket, before the operation. */
 static void write_count(struct resp_call *call, enum weir_operation operation)
 {
-    int64_t count = 0;
-    for (size_t i = 1; i < call->command->arg_count; i++) {
-        struct weir_decision decision;
-        count += ask_now(call, operation, resp_arg(call, i), &decision).existed;
+    if (ask(call, operation)) {
+        resp_write_integer(call->output, take_count(call));
     }
-    resp_write_integer(call->output, count);
 }
 
 static void handle_exists(struct resp_call *call)
@@ -73,22 +127,25 @@ static void handle_del(struct resp_call *call)
 
 static void handle_get(struct resp_call *call)
 {
-    struct weir_decision decision;
-    struct weir_detail detail = ask_now(call, WEIR_SHOW, resp_arg(call, 1), &decision);
-    if (!detail.existed) {
+    bool existed;
+    if (!show(call, &existed)) {
+        return;
+    }
+    if (!existed) {
         resp_write_null(call->output, call->session->version);
         return;
     }
     char digits[RESP_INTEGER_BYTES_MAX];
-    char *end = resp_put_digits(digits, detail.empty_at_ns);
+    char *end = resp_put_digits(digits, call->batch->details[0].empty_at_ns);
     resp_write_bulk(call->output, (struct bytes){digits, (size_t)(end - digits)});
 }
 
 static void handle_type(struct resp_call *call)
 {
-    struct weir_decision decision;
-    bool existed = ask_now(call, WEIR_SHOW, resp_arg(call, 1), &decision).existed;
-    resp_write_simple(call->output, existed ? "string" : "none");
+    bool existed;
+    if (show(call, &existed)) {
+        resp_write_simple(call->output, existed ? "string" : "none");
+    }
 }
 
 static void handle_scan(struct resp_call *call)

@@ -57,6 +57,8 @@ struct resp_session {
     bool is_authenticated;       // has said the password, if one is wanted
     uint8_t auth_failures;       // wrong passwords since the last right one
     uint16_t stranger_bytes;     // of its commands since the last one that it was let in by
+    uint16_t keys_done;          // of the DEL at the front of the input, which asks several times,
+    uint16_t keys_found;         // and how many of them there were
     uint32_t transaction_number; // counts those that were opened, and is not 0 then
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *
@@ -130,6 +132,17 @@ struct resp_batch {
     struct resp_command command;
 };
 
+/* How the call of a command has ended. */
+enum resp_outcome {
+    RESP_CALLED, // it is answered, or a question in the batch
+    RESP_BEHIND, // it has done nothing: the batch goes first. resp_call_command() sees to that
+    RESP_AGAIN,  // the rest of it is for another feed, in which it is called again
+    RESP_ASKS,   // a batch is PENDING: go back to where that began
+    RESP_PAUSES, // as RESP_CALLED, and what follows is for another feed
+    RESP_WAITS,  // the answer comes by resume()
+    RESP_CLOSES, // it is answered, and the connection ends
+};
+
 /* One command of one connection. */
 struct resp_call {
     struct resp_session *session;
@@ -139,14 +152,14 @@ struct resp_call {
     const struct resp_handler *const *tables; // all that this server has; the last is NULL
     struct buffer *output;
     struct bytes raw; // what the command was parsed from
+    size_t at;        // where it begins in the input,
+    size_t began;     // and where the first of its batch does
     size_t gathered;  // commands in the batch that count as requests when they are answered
     size_t counts;    // what this one will count: 1; or 0, because it has been counted
     bool only_checks; // a handler with subcommands looks for one, and does not call it
-    bool is_behind;   // set by a handler or a check: the batch goes first, then call it again
     bool has_failed;  // set by resp_fail()
-    bool closes;      // set by a handler: answer, then close
-    bool waits;       // set by a handler: the answer comes by resume()
-    bool is_paused;   // set by EXEC: there is plenty to send first, then call it again
+    bool has_answers; // feed() began with some: it ends where none is left
+    enum resp_outcome outcome;
 };
 
 struct resp_handler {
@@ -191,8 +204,9 @@ size_t resp_option_words(struct bytes word);
 bool resp_is_wait(const struct resp_command *command);
 
 /* Decides what has gathered, writes the answers and counts their commands, and empties the batch. Never called by a
- * handler: a command that is no question sets `is_behind` while there are any. */
-void resp_flush(struct resp_call *call);
+ * handler: a command that is no question ends as RESP_BEHIND while there are any. False: the batch is PENDING, and
+ * forgotten: RESP_ASKS. */
+bool resp_flush(struct resp_call *call);
 
 /* The other commands, by subject: NULL-terminated tables. */
 extern const struct resp_handler RESP_CONNECTION_HANDLERS[];
@@ -211,8 +225,8 @@ bool resp_fits_arity(const struct resp_handler *handler, size_t arg_count);
 /* The handler of a command, wherever it is; NULL if there is none. */
 const struct resp_handler *resp_find_handler(const struct resp_call *call, struct bytes name);
 
-/* Checks the command, then calls its handler or keeps it for EXEC; the batch goes first where it has to. Afterwards
- * the command is answered, or it is a question in the batch. */
+/* Checks the command, then calls its handler or keeps it for EXEC; the batch goes first where it has to.
+ * call->outcome is not RESP_BEHIND. */
 void resp_call_command(struct resp_call *call);
 
 /* Between MULTI and EXEC: whether a command is kept, to be run later, rather than called. */
@@ -241,10 +255,27 @@ bool resp_word_is(struct bytes bytes, const char *word);
 bool resp_read_integer(struct bytes bytes, int64_t *value);
 
 /* An error reply that also counts. While there are questions in the batch it writes nothing and counts nothing, but
- * sets `is_behind`: their answers go first. A handler changes nothing before it fails. */
+ * is RESP_BEHIND: their answers go first. A handler changes nothing before it fails. */
 __attribute__((format(printf, 2, 3))) void resp_fail(struct resp_call *call, const char *format,
                                                      ...);
 void resp_fail_arity(struct resp_call *call, const char *name);
+
+/* Has the first requests of the batch decided. False: they are PENDING, RESP_ASKS. */
+static inline bool resp_decide(struct resp_call *call, size_t count)
+{
+    struct resp_batch *batch = call->batch;
+    if (service_decide(call->service, batch->requests, batch->decisions, count) == DECIDED) {
+        return true;
+    }
+    call->outcome = RESP_ASKS;
+    return false;
+}
+
+/* Whether all answers that there were are used: what follows may be under another configuration. */
+static inline bool resp_is_spent(const struct resp_call *call)
+{
+    return call->has_answers && call->service->answers_left == 0;
+}
 
 /* Counts the command before it is answered: of EXEC, and where the answer says how many there have been. */
 static inline void resp_count(struct resp_call *call)

@@ -24,6 +24,7 @@ struct resp_transaction {
     uint64_t now_ns; // the reading of the clock for all of them
     bool is_spoilt;  // a command was refused: EXEC will be, too
     bool is_running; // EXEC has begun to answer
+    bool closes;     // one of them has ended the connection; EXEC answers all
 };
 
 /* A transaction of questions never waits in the middle for its answers to be sent; unless hundreds of them are
@@ -161,26 +162,39 @@ static void handle_discard(struct resp_call *call)
 static bool has_to_pause(struct resp_call *call)
 {
     struct pace *pace = &call->session->pace;
-    return call->output->length >= PAUSE_BYTES || pace->is_late
+    if (call->service->answers_left > 0) {
+        return false;
+    }
+    return resp_is_spent(call) || call->output->length >= PAUSE_BYTES || pace->is_late
            || (pace_is_due(pace) && pace_look(pace, call->service));
 }
 
-/* Runs what was kept, from where it stopped, one command at least. All of it was counted when it was queued. */
-static void run_some(struct resp_call *call, struct resp_transaction *transaction)
+/* Runs what was kept, from where it stopped, one command at least. All of it was counted when it was queued. False: a
+ * batch is PENDING, and it has stopped in front of that. */
+static bool run_some(struct resp_call *call, struct resp_transaction *transaction)
 {
+    const struct buffer *kept = &transaction->kept;
+    const size_t exec_at = call->at;
     bool goes_on = true;
-    while (goes_on && transaction->done < transaction->kept.length) {
-        struct bytes rest = {transaction->kept.at + transaction->done,
-                             transaction->kept.length - transaction->done};
+    call->at = transaction->done;
+    while (goes_on && call->at < kept->length) {
+        struct bytes rest = {kept->at + call->at, kept->length - call->at};
         struct resp_progress progress = {.searched = 0};
         enum resp_result result = resp_parse(rest, false, &call->batch->command, &progress);
         assert(result == RESP_DONE && progress.used > 0); // as when it came
         (void)result;
-        transaction->done += progress.used;
         resp_call_command(call);
-        goes_on = !has_to_pause(call);
+        transaction->closes = transaction->closes || call->outcome == RESP_CLOSES;
+        call->at += call->outcome == RESP_AGAIN ? 0 : progress.used;
+        goes_on =
+            (call->outcome == RESP_CALLED || call->outcome == RESP_CLOSES) && !has_to_pause(call);
     }
-    resp_flush(call); // its questions point into `kept`
+    bool is_answered =
+        call->outcome != RESP_ASKS && resp_flush(call); // its questions point into `kept`
+    transaction->done = is_answered ? call->at : call->began;
+    call->at = exec_at;
+    call->began = exec_at;
+    return is_answered;
 }
 
 /* The same, at the reading of the clock with which it began: a later one is for what comes behind. If it has to pause
@@ -196,11 +210,13 @@ static void run_kept(struct resp_call *call, struct resp_transaction *transactio
         resp_write_array(call->output, transaction->count);
     }
     service->now_ns = transaction->now_ns;
-    run_some(call, transaction);
+    bool is_answered = run_some(call, transaction);
     transaction->now_ns = service->now_ns; // WEIR.CLOCK may have moved it
     service->now_ns = now_ns > service->now_ns ? now_ns : service->now_ns;
-    call->is_paused = transaction->done < transaction->kept.length;
-    if (!call->is_paused) {
+    if (transaction->done < transaction->kept.length) {
+        call->outcome = is_answered ? RESP_AGAIN : RESP_ASKS;
+    } else {
+        call->outcome = transaction->closes ? RESP_CLOSES : RESP_CALLED;
         resp_transaction_release(call->session);
     }
 }

@@ -104,7 +104,7 @@ void resp_fail(struct resp_call *call, const char *format, ...)
     char text[RESP_FAIL_BYTES_MAX];
     va_list args;
     if (call->batch->count > 0) { // answers stay in order
-        call->is_behind = true;
+        call->outcome = RESP_BEHIND;
         return;
     }
     va_start(args, format);

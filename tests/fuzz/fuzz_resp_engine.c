@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The RESP engine: any bytes, in one read and in many, are answered the same, by well-formed replies.
- * The first byte chooses the configuration, the second the size of the reads. */
+ * The RESP engine: any bytes, in one read and in many, are answered the same, by well-formed replies; and with a
+ * store that answers later as with one that decides at once. The first byte chooses the configuration, the
+ * second the size of the reads. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -127,13 +128,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct world whole;
     struct world parts;
+    struct world later;
     configure(&whole, data[0]);
     configure(&parts, data[0]);
+    configure(&later, data[0]);
+    world_answer_later(&later, 100, data[1]);
     run(&whole, data + 2, size - 2, size);
     run(&parts, data + 2, size - 2, (size_t)data[1] + 1);
+    run(&later, data + 2, size - 2, (size_t)data[1] + 1);
     require(!whole.output.failed && !parts.output.failed);
     if (!asks_the_time(data + 2, size - 2)) {
         compare(&whole.output, &parts.output);
+        require(later.output.length == parts.output.length);
+        require(parts.output.length == 0
+                || memcmp(later.output.at, parts.output.at, parts.output.length) == 0);
     }
     struct bytes rest = {whole.output.at, whole.output.length};
     while (rest.length > 0) {
@@ -141,5 +149,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     world_close(&whole);
     world_close(&parts);
+    world_close(&later);
     return 0;
 }

@@ -21,20 +21,33 @@ static const struct weir_store_driver *find(const char *url,
     return NULL;
 }
 
+/* What is left of libweir's stores beside `more`, and then these; as many as fit. */
+static size_t gather(const struct weir_store_driver **drivers, size_t most,
+                     const struct weir_store_driver *const *more)
+{
+    size_t count = 0;
+    for (const struct weir_store_driver *const *at = OURS; *at != NULL && count < most; at++) {
+        if (more == NULL || find((*at)->scheme, more) == NULL) {
+            drivers[count++] = *at;
+        }
+    }
+    for (; more != NULL && *more != NULL && count < most; more++) {
+        drivers[count++] = *more;
+    }
+    return count;
+}
+
 /* "memory:, file:/path or postgres://..". */
 static void list_forms(char *text, size_t size, const struct weir_store_driver *const *more)
 {
-    const struct weir_store_driver *const *lists[] = {OURS, more};
+    const struct weir_store_driver *drivers[16];
+    size_t count = gather(drivers, sizeof drivers / sizeof drivers[0], more);
     size_t length = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < 2; i++) {
-        for (const struct weir_store_driver *const *at = lists[i]; at != NULL && *at != NULL;
-             at++) {
-            bool is_last = at[1] == NULL && (i == 1 || more == NULL || more[0] == NULL);
-            const char *between = length == 0 ? "" : is_last ? " or " : ", ";
-            int added = snprintf(text + length, size - length, "%s%s", between, (*at)->form);
-            length += (size_t)added < size - length ? (size_t)added : size - length - 1;
-        }
+    for (size_t i = 0; i < count; i++) {
+        const char *between = i == 0 ? "" : i + 1 == count ? " or " : ", ";
+        int added = snprintf(text + length, size - length, "%s%s", between, drivers[i]->form);
+        length += (size_t)added < size - length ? (size_t)added : size - length - 1;
     }
 }
 

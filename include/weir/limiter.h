@@ -249,6 +249,40 @@ void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request
 void weir_limiter_decide_at(struct weir_limiter *limiter, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns);
 
+/* Questions whose answers are collected later: for event loops, which must not sleep, and stores that answer after a
+ * round trip. Over memory or a file they are decided at once, and collected in the same way.
+ *
+ *     struct weir_submission submission = {.requests = requests, .decisions = decisions, .count = 2};
+ *     weir_limiter_submit(limiter, &submission);
+ *     ...                           // the loop finds weir_limiter_poll_fd() readable
+ *     struct weir_submission *done;
+ *     while ((done = weir_limiter_collect(limiter)) != NULL) {
+ *         ... done->decisions, done->user ...
+ *     }
+ *
+ *   requests, decisions, count  as weir_limiter_decide(). They, their rules and keys stay where they are until the
+ *                               submission is collected, as does the submission itself
+ *   user                        the caller's
+ *   opaque                      weir's */
+struct weir_submission {
+    const struct weir_request *requests;
+    struct weir_decision *decisions;
+    size_t count;
+    void *user;
+    uint64_t opaque[8];
+};
+
+/* Readable (POLLIN) as long as an answer waits to be collected, in poll(), epoll and their like, level-triggered or
+ * not. The limiter's: do not read or close it. -1, with errno, if there is no descriptor to be had. Thread-safe. */
+int weir_limiter_poll_fd(struct weir_limiter *limiter);
+
+/* Asks, and never sleeps. Where the store does not decide, on_error of each limit answers, after 20 ms or so at the
+ * latest. After weir_limiter_poll_fd() has given a descriptor. Thread-safe. */
+void weir_limiter_submit(struct weir_limiter *limiter, struct weir_submission *submission);
+
+/* A submission that is answered, in the order of the answers; NULL: none now. Thread-safe. */
+struct weir_submission *weir_limiter_collect(struct weir_limiter *limiter);
+
 /* The one answer to a run, or to a single request, from what was asked and what was decided:
  * weir_decision_of_all() (decision.h) of those that are not in shadow. Where all are, it is allowed, with
  * the figures of the one with the least remaining.

@@ -14,6 +14,7 @@
 #include "limiter/limiter_state.h"
 #include "platform/random.h"
 #include "platform/siphash.h"
+#include "store/attendant.h"
 #include "store/driver.h"
 #include "sync/cancel.h"
 
@@ -21,6 +22,8 @@ void weir_limiter_close(struct weir_limiter *limiter)
 {
     if (limiter != NULL) {
         int before = cancel_forbid(); // it waits for the attendant of shared lines
+        attendant_close(limiter->store->attendant);
+        submissions_close(&limiter->submissions);
         lines_close(limiter->lines);
         limiter->store->ops->close(limiter->store);
         free(limiter);
@@ -59,6 +62,13 @@ static enum weir_status open_store(struct weir_limiter *limiter,
         return fail(error, WEIR_E_SYSTEM, 0, "no random seed: %s", strerror(errno));
     }
     enum weir_status status = driver->open(&limiter->store, url, &settings, error);
+    if (status == WEIR_OK && limiter->store->ops->remote != NULL) {
+        limiter->store->attendant = attendant_open(limiter->store);
+        if (limiter->store->attendant == NULL) {
+            limiter->store->ops->close(limiter->store);
+            return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
+        }
+    }
     memcpy(limiter->seed, settings.seed, sizeof limiter->seed);
     return status;
 }
@@ -92,6 +102,7 @@ static enum weir_status open_limiter(struct weir_limiter **limiter,
         free(made);
         return status;
     }
+    submissions_open(&made->submissions);
     made->lines = open_lines(made->store, config);
     if (made->lines == NULL) {
         weir_limiter_close(made);
@@ -115,7 +126,13 @@ enum weir_status weir_limiter_open(struct weir_limiter **limiter,
 
 enum weir_status weir_limiter_status(const struct weir_limiter *limiter, struct weir_error *error)
 {
+    const struct attendant *attendant = limiter->store->attendant;
     enum weir_status status = limiter->store->ops->status(limiter->store);
+    if (attendant != NULL && attendant_is_inherited(attendant)) {
+        return fail(error, WEIR_E_FORKED, 0,
+                    "the connections to this store are those of the process that opened it, and "
+                    "this is its child: open it after fork()");
+    }
     if (status == WEIR_E_FORKED) {
         return fail(error, status, 0,
                     "these buckets are private to the process that opened them, and this is its "

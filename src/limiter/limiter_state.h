@@ -6,11 +6,13 @@
 #define WEIR_LIMITER_LIMITER_STATE_H
 
 #include "limiter/lines/lines.h"
+#include "limiter/submissions.h"
 #include "store/store.h"
 
 struct weir_limiter {
     struct store *store;
     struct lines *lines;
+    struct submissions submissions;
     uint64_t seed[2];
 };
 

@@ -13,6 +13,9 @@
 #include "store/upkeep.h"
 #include "weir/limiter.h"
 
+struct attendant;
+struct remote_ops;
+
 struct store_ops {
     /* Answers requests in order, all at one instant: `now_ns`, or STORE_NOW for the store's own clock,
      * read once the memory of the first requests is on its way. Never blocks for longer than another
@@ -29,6 +32,7 @@ struct store_ops {
     void (*stats)(const struct store *store, struct weir_limiter_stats *stats);
     void (*close)(struct store *store);
 
+    const struct remote_ops *remote; // store/remote.h; NULL: it decides at once
     const struct line_ops *lines;    // NULL: nobody can wait
     const struct upkeep_ops *upkeep; // NULL: not offered
 };
@@ -39,7 +43,8 @@ struct store_ops {
 /* First member of every store. */
 struct store {
     const struct store_ops *ops;
-    struct line_keeper *keeper; // NULL: nobody can wait here
+    struct line_keeper *keeper;  // NULL: nobody can wait here
+    struct attendant *attendant; // store/attendant.h; NULL: it decides at once
 };
 
 #endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/attendant.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/time_units.h"
+#include "core/undecided.h"
+#include "platform/futex.h"
+#include "platform/poll_loop.h"
+#include "store/port.h"
+#include "sync/atomic.h"
+#include "sync/cancel.h"
+
+/*   owner       the process whose thread it is
+ *   asked       what the thread has not seen yet, the last one first
+ *   is_started  under the mutex, and never false again
+ *   is_ending   under the mutex; the thread is woken */
+struct attendant {
+    struct store *store;
+    pid_t owner;
+    struct attendant_ask *asked;
+    pthread_mutex_t mutex;
+    bool is_started;
+    uint64_t is_running; // is_started, for those who do not lock
+    uint64_t is_ending;
+    pthread_t thread;
+    struct poll_loop loop;
+    struct port *port;
+};
+
+/* ---- the answers ---- */
+
+static uint64_t utc_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static void fail(struct attendant_ask *ask)
+{
+    answer_undecided(ask->requests, ask->decisions, ask->count, utc_ns());
+    ask->done(ask);
+}
+
+static void on_answers(struct batch *batch)
+{
+    struct attendant_ask *ask = batch->asker;
+    if (batch->fate == FATE_DECIDED) {
+        batch_answer(batch, ask->requests, ask->decisions);
+        port_forget(batch);
+        ask->done(ask);
+    } else {
+        port_forget(batch);
+        fail(ask);
+    }
+}
+
+/* ---- the thread ---- */
+
+/* All that was asked since the last time, the first one first. */
+static struct attendant_ask *take_asked(struct attendant *attendant)
+{
+    struct attendant_ask *last =
+        __atomic_exchange_n(&attendant->asked, NULL, __ATOMIC_ACQ_REL);
+    struct attendant_ask *first = NULL;
+    while (last != NULL) {
+        struct attendant_ask *before = last->next;
+        last->next = first;
+        first = last;
+        last = before;
+    }
+    return first;
+}
+
+static void send_asked(struct attendant *attendant)
+{
+    struct attendant_ask *ask = take_asked(attendant);
+    while (ask != NULL) {
+        struct attendant_ask *next = ask->next; // it may be gone when it is done
+        struct asking asking = {.requests = ask->requests,
+                                .count = ask->count,
+                                .now_ns = ask->now_ns,
+                                .asker = ask,
+                                .done = on_answers};
+        if (port_decide(attendant->port, &asking) == NULL) {
+            fail(ask);
+        }
+        ask = next;
+    }
+    port_flush(attendant->port);
+}
+
+static void *attend(void *context)
+{
+    struct attendant *attendant = context;
+    while (load_acquire(&attendant->is_ending) == 0) {
+        poll_loop_pass(&attendant->loop, UINT64_MAX);
+        send_asked(attendant);
+    }
+    port_close(attendant->port);
+    return NULL;
+}
+
+/* A thread that no signal of the program comes to, but those that it raises itself. */
+static bool start_thread(struct attendant *attendant)
+{
+    static const int OWN[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+    sigset_t others, before;
+    (void)sigfillset(&others);
+    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
+        (void)sigdelset(&others, OWN[i]);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
+    int error = pthread_create(&attendant->thread, NULL, attend, attendant);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+/* Under the mutex. Without memory, descriptors or threads it is tried again with the next question. */
+static bool start(struct attendant *attendant)
+{
+    if (!poll_loop_open(&attendant->loop)) {
+        return false;
+    }
+    attendant->port =
+        port_open(attendant->store, attendant->store->ops->remote, &attendant->loop.loop, NULL);
+    if (attendant->port != NULL && start_thread(attendant)) {
+        return true;
+    }
+    port_close(attendant->port);
+    poll_loop_close(&attendant->loop);
+    return false;
+}
+
+static bool is_running(struct attendant *attendant)
+{
+    if (load_acquire(&attendant->is_running) != 0) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&attendant->mutex);
+    attendant->is_started = attendant->is_started || start(attendant);
+    store_release(&attendant->is_running, attendant->is_started);
+    (void)pthread_mutex_unlock(&attendant->mutex);
+    return attendant->is_started;
+}
+
+/* ---- for everybody ---- */
+
+bool attendant_is_inherited(const struct attendant *attendant)
+{
+    return attendant->owner != getpid();
+}
+
+struct attendant *attendant_open(struct store *store)
+{
+    struct attendant *attendant = calloc(1, sizeof *attendant);
+    if (attendant != NULL) {
+        attendant->store = store;
+        attendant->owner = getpid();
+        (void)pthread_mutex_init(&attendant->mutex, NULL);
+    }
+    return attendant;
+}
+
+/* In a child the connections are the parent's: closing them would end its sessions. */
+void attendant_close(struct attendant *attendant)
+{
+    if (attendant == NULL || attendant_is_inherited(attendant)) {
+        return;
+    }
+    if (attendant->is_started) {
+        store_release(&attendant->is_ending, 1);
+        poll_loop_wake(&attendant->loop);
+        (void)pthread_join(attendant->thread, NULL);
+        for (struct attendant_ask *ask = take_asked(attendant); ask != NULL;) {
+            struct attendant_ask *next = ask->next;
+            fail(ask);
+            ask = next;
+        }
+        poll_loop_close(&attendant->loop);
+    }
+    (void)pthread_mutex_destroy(&attendant->mutex);
+    free(attendant);
+}
+
+void attendant_ask(struct attendant *attendant, struct attendant_ask *ask)
+{
+    if (attendant_is_inherited(attendant) || !is_running(attendant)) {
+        fail(ask);
+        return;
+    }
+    struct attendant_ask *last = __atomic_load_n(&attendant->asked, __ATOMIC_RELAXED);
+    do {
+        ask->next = last;
+    } while (!__atomic_compare_exchange_n(&attendant->asked, &last, ask, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+    if (ask->next == NULL) { // otherwise it was woken for the one before
+        poll_loop_wake(&attendant->loop);
+    }
+}
+
+/* One that sleeps. */
+struct sleeper {
+    struct attendant_ask ask; // first
+    uint32_t is_done;
+};
+
+/* The sleeper may be gone when it is woken: then nobody sleeps at that address, or somebody who looks again. */
+static void wake(struct attendant_ask *ask)
+{
+    uint32_t *is_done = &((struct sleeper *)(void *)ask)->is_done;
+    __atomic_store_n(is_done, 1, __ATOMIC_RELEASE);
+    futex_wake(is_done);
+}
+
+void attendant_decide(struct attendant *attendant, const struct weir_request *requests,
+                      struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    if (count == 0) {
+        return;
+    }
+    int before = cancel_forbid(); // the thread has an address in this stack
+    struct sleeper sleeper = {.ask = {.requests = requests,
+                                      .decisions = decisions,
+                                      .count = count,
+                                      .now_ns = now_ns,
+                                      .done = wake}};
+    attendant_ask(attendant, &sleeper.ask);
+    while (__atomic_load_n(&sleeper.is_done, __ATOMIC_ACQUIRE) == 0) {
+        futex_wait(&sleeper.is_done, 0, FUTEX_FOR_EVER);
+    }
+    cancel_allow(before);
+}
+
+void attendant_store_decide(struct store *store, const struct weir_request *requests,
+                            struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    attendant_decide(store->attendant, requests, decisions, count, now_ns);
+}
+
+struct weir_decision attendant_store_take(struct store *store, const struct weir_rule *rule,
+                                          const void *key, size_t key_len, uint64_t cost_micro)
+{
+    struct weir_request request = {
+        .rule = rule, .key = key, .key_len = key_len, .cost_micro = cost_micro};
+    struct weir_decision decision;
+    attendant_decide(store->attendant, &request, &decision, 1, STORE_NOW);
+    return decision;
+}

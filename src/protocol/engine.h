@@ -92,6 +92,8 @@ struct service_ops {
     void (*write_info)(struct service *service, struct buffer *output, const char *section);
     /* Why /healthz answers 503, as a line; NULL: all is well. */
     const char *(*sickness)(struct service *service);
+    /* What /healthz says beside "ok", as a line: requests are answered, but not as they should be. NULL: nothing. */
+    const char *(*worry)(struct service *service);
     /* How long this feed() has lasted, by the machine's clock, with --test-clock too. Never less than before in
      * the same feed. Some 20 ns: not for every request. */
     uint64_t (*worked_ns)(struct service *service);
@@ -134,7 +136,9 @@ struct service {
     bool asks_later;               // the store may answer later
     size_t answers_left;           // to what the connection has asked: feed() asks it again
     const char *failure; // why the last wait() or resume() was answered with an error; or NULL
-    int64_t wall_s;      // seconds since 1970 (UTC), for HTTP-dates
+    const char
+        *undecided; // why on_error has answered what decide() was asked last; NULL: it was decided
+    int64_t wall_s; // seconds since 1970 (UTC), for HTTP-dates
 };
 
 /* Has requests decided, as weir_limiter_decide_at() does. PENDING: the engine forgets them, puts its session back to

@@ -91,6 +91,7 @@ static bool connection_valid(const struct connection *connection)
     return connection->fd >= 0 && connection->wait < WAIT_COUNT
            && (connection->output != NULL) == (connection->wait == WAIT_WRITE)
            && (connection->waiting != NULL || connection->wait != WAIT_LINE)
+           && (connection->inquiry != NULL || connection->wait != WAIT_STORE)
            && connection->output_at <= connection->output_len
            && connection->input_len <= connection->input_capacity
            && (connection->input_len > 0 || !connection->is_unread);
@@ -158,6 +159,9 @@ static void close_now(struct worker *worker, struct connection *connection,
     if (connection->waiting != NULL) {
         waiting_end(worker, connection);
     }
+    if (connection->inquiry != NULL) {
+        asking_forget(worker, connection);
+    }
     connection->engine->close(connection->session);
     list_remove(worker, connection);
     stream_release_input(worker, connection);
@@ -207,6 +211,9 @@ static enum wait next_wait(const struct connection *connection)
 {
     if (connection->waiting != NULL) {
         return WAIT_LINE;
+    }
+    if (connection->inquiry != NULL) {
+        return WAIT_STORE;
     }
     if (connection->share == POOL_STRANGERS) {
         return WAIT_STRANGER;
@@ -268,7 +275,8 @@ static void settle(struct worker *worker, struct connection *connection, bool us
     if (wait != connection->wait || (wait == WAIT_REQUEST && used)) {
         wait_for(worker, connection, wait);
     }
-    if (is_more || (connection->is_unread && connection->waiting == NULL)) {
+    bool has_to_wait = connection->waiting != NULL || asking_is_out(connection);
+    if (is_more || (connection->is_unread && !has_to_wait)) {
         run_again_later(worker, connection);
     }
 }
@@ -364,6 +372,10 @@ static void answer(struct worker *worker, struct connection *connection, struct 
 {
     renew_test_clock(worker);
     worker_follow(worker);
+    bool has_answers = connection->inquiry != NULL;
+    if (has_answers) {
+        asking_lend(worker, connection);
+    }
     size_t used = 0;
     worker->running = connection;
     worker->fed_ns = worker->now_ns;
@@ -372,11 +384,15 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
                                                        &worker->output, &used);
     assert(used <= input.length);
+    if (has_answers) {
+        asking_take_back(worker, connection, state == ENGINE_CLOSE);
+    }
     connection->is_refused = *failures != failures_before;
     if (connection->is_refused) {
         log_auth_failures(worker, connection, *failures - failures_before);
     }
     assert((state == ENGINE_WAITING) == (connection->waiting != NULL));
+    assert((state == ENGINE_ASKING) == asking_is_out(connection));
     look_at_session(worker, connection);
     struct bytes rest = {input.at + used, input.length - used};
     if (state == ENGINE_PAUSED) {
@@ -439,6 +455,11 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
     connection->is_hangup = connection->is_hangup || is_hangup;
     if (connection->waiting != NULL) {
         stand(worker, connection);
+        return;
+    }
+    if (asking_is_out(
+            connection)) { // also if the client has closed its side: it may wait for the answer
+        settle(worker, connection, false, false);
         return;
     }
     if (connection->is_unread && connection->is_again) {

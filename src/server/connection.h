@@ -34,6 +34,7 @@ struct connection {
     struct connection *kept_next, *kept_previous; // in worker->pool, if that is anything
     uint32_t transaction;    // which one is open, as the engine numbers them; 0: none
     struct waiting *waiting; // its place in line; NULL: none
+    struct inquiry *inquiry; // what it has asked of a store that answers later; NULL: nothing
 
     uint8_t wait;     // enum wait
     uint8_t share;    // enum pool_share: under which it is counted

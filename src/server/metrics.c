@@ -272,6 +272,39 @@ static void write_table(struct buffer *output, const struct server *server)
               stats.events_full_count);
 }
 
+/* Of a store that answers later. */
+static void write_asking(struct buffer *output, const struct server *server,
+                         const struct asking_stats *stats)
+{
+    static const char *const whys[] = {
+        [ASKING_NOT_ASKED] = "not_asked", [ASKING_UNKNOWN] = "unknown", [ASKING_DOWN] = "down"};
+    if (server->limiter->store->ops->remote == NULL) {
+        return;
+    }
+    write_one(output, "weir_store_down", "gauge",
+              "1 while a worker has lost the store: on_error of each limit answers.",
+              asking_is_down(server));
+    write_one(output, "weir_store_outages_total", "counter",
+              "How often a worker has lost the store.", stats->opened);
+    write_one(output, "weir_store_batches_total", "counter", "Batches of questions to the store.",
+              stats->asked);
+    write_one(output, "weir_store_decided_total", "counter",
+              "Of them, those that it decided in time.", stats->decided);
+    write_one(output, "weir_store_late_total", "counter",
+              "Answers of the store that nobody waited for any longer.", stats->late);
+    write_one(output, "weir_store_retried_total", "counter",
+              "Batches that were surely not asked, and were asked again.", stats->retried);
+    write_one(output, "weir_store_pending_batches", "gauge", "Batches without an answer now.",
+              stats->pending);
+    write_one(output, "weir_store_pending_bytes", "gauge", "The memory that they take.",
+              stats->pending_bytes);
+    write_head(output, "weir_undecided_total", "counter",
+               "Questions that on_error answered: surely not asked; unknown whether they were "
+               "decided; not "
+               "asked because the store is down.");
+    write_by(output, "weir_undecided_total", "why", ASKING_FAILURE_COUNT, whys, stats->failures);
+}
+
 static void write_process(struct buffer *output, const struct server *server)
 {
     struct process_usage usage;
@@ -303,6 +336,7 @@ void metrics_write(const struct server *server, struct buffer *output)
     write_turns(output, server, &totals);
     write_waiting(output, server);
     write_table(output, server);
+    write_asking(output, server, &totals.asking);
     write_one(output, "weir_log_dropped_total", "counter",
               "Log lines that standard error did not take.",
               __atomic_load_n(&server->log.dropped_count, __ATOMIC_RELAXED)); // a statistic

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "platform/loop.h"
+
 static const uint32_t READABLE = EPOLLIN | EPOLLRDHUP | EPOLLET;
 static const uint32_t WRITABLE = EPOLLOUT | EPOLLET;
 
@@ -41,6 +43,33 @@ bool poller_add_listener(struct poller *poller, int fd, struct source *source, b
 bool poller_add_connection(struct poller *poller, int fd, struct source *source)
 {
     return control(poller, EPOLL_CTL_ADD, fd, READABLE, source);
+}
+
+static uint32_t epoll_events(unsigned events)
+{
+    return ((events & LOOP_READ) != 0 ? EPOLLIN : 0U)
+           | ((events & LOOP_WRITE) != 0 ? EPOLLOUT : 0U);
+}
+
+bool poller_add_store(struct poller *poller, int fd, unsigned events, struct source *source)
+{
+    return control(poller, EPOLL_CTL_ADD, fd, epoll_events(events), source);
+}
+
+bool poller_change_store(struct poller *poller, int fd, unsigned events, struct source *source)
+{
+    return control(poller, EPOLL_CTL_MOD, fd, epoll_events(events), source);
+}
+
+/* A read or a write says what is wrong with a socket that hangs up. */
+unsigned poller_store_events(const struct poller *poller, size_t index)
+{
+    uint32_t events = poller->events[index].events;
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+        return LOOP_READ | LOOP_WRITE;
+    }
+    return ((events & EPOLLIN) != 0 ? LOOP_READ : 0U)
+           | ((events & EPOLLOUT) != 0 ? LOOP_WRITE : 0U);
 }
 
 void poller_remove(struct poller *poller, int fd)

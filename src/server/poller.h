@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 
-/* What an event is about: the first member of listeners, connections and wake-ups. */
-enum source_kind { SOURCE_WAKE, SOURCE_TIMER, SOURCE_LISTENER, SOURCE_CONNECTION };
+/* What an event is about: the first member of listeners, connections, wake-ups, and sockets of a store. */
+enum source_kind { SOURCE_WAKE, SOURCE_TIMER, SOURCE_LISTENER, SOURCE_CONNECTION, SOURCE_STORE };
 
 struct source {
     enum source_kind kind;
@@ -38,6 +38,11 @@ bool poller_add_timer(struct poller *poller, int fd, struct source *source); // 
 bool poller_add_listener(struct poller *poller, int fd, struct source *source, bool is_shared);
 bool poller_add_connection(struct poller *poller, int fd, struct source *source);
 void poller_remove(struct poller *poller, int fd);
+
+/* An fd of a store, level-triggered: `events` are those of platform/loop.h. */
+bool poller_add_store(struct poller *poller, int fd, unsigned events, struct source *source);
+bool poller_change_store(struct poller *poller, int fd, unsigned events, struct source *source);
+unsigned poller_store_events(const struct poller *poller, size_t index);
 
 /* From now on this connection waits to be writable, or to be readable again. What is so already is
  * reported by the next poller_wait(). */

@@ -32,6 +32,13 @@ static const char *sickness(struct service *service)
                                  : NULL;
 }
 
+static const char *worry(struct service *service)
+{
+    return asking_is_down(worker_of(service)->server)
+               ? "store: does not answer; on_error of each limit does\n"
+               : NULL;
+}
+
 static uint64_t worked_ns(struct service *service)
 {
     return weir_clock_now_ns() - worker_of(service)->fed_ns;
@@ -52,6 +59,12 @@ static void note_bad_request(struct service *service, enum protocol protocol, co
         log_text("protocol", protocol == PROTOCOL_HTTP ? "http" : "resp"),
         log_text("client", client), log_text("reason", reason), log_text("why", why),
         log_number("skipped", skipped));
+}
+
+static enum progress decide(struct service *service, const struct weir_request *requests,
+                            struct weir_decision *decisions, size_t count)
+{
+    return asking_decide(worker_of(service), requests, decisions, count);
 }
 
 static bool wait_in_line(struct service *service, const struct weir_request *requests, size_t count,
@@ -80,15 +93,19 @@ static bool advance_clock(struct service *service, uint64_t by_ns)
 const struct service_ops SERVICE_OPS = {.write_metrics = write_metrics,
                                         .write_info = write_info,
                                         .sickness = sickness,
+                                        .worry = worry,
                                         .worked_ns = worked_ns,
                                         .note_bad_request = note_bad_request,
+                                        .decide = decide,
                                         .wait = wait_in_line};
 
 const struct service_ops SERVICE_OPS_TEST_CLOCK = {.write_metrics = write_metrics,
                                                    .write_info = write_info,
                                                    .sickness = sickness,
+                                                   .worry = worry,
                                                    .worked_ns = worked_ns,
                                                    .note_bad_request = note_bad_request,
+                                                   .decide = decide,
                                                    .wait = wait_in_line,
                                                    .test_clock_set = set_clock,
                                                    .test_clock_advance = advance_clock};

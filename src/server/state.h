@@ -11,6 +11,7 @@
  * is_swollen          workers, swapped           relaxed   nothing: who swaps it back tells
  * next_id             workers, fetch-add         relaxed   nothing: only unique
  * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
+ * down_count          workers, fetch-add         relaxed   nothing: a count, see asking.h
  * a worker's pool     classes: that worker; is_asked: exchanged by all; relaxed, hints: see pool.h
  * a worker's handovers: under its handover_mutex
  * test_clock, log, watch: see test_clock.h, log.h, watch.h
@@ -67,6 +68,7 @@ struct server {
     _Atomic bool is_swollen;          // buffers_bytes was great, and is not small again
     _Atomic uint64_t next_id;
     _Atomic uint64_t next_worker;
+    _Atomic uint64_t down_count;     // ports that have lost the store
     struct address_table *addresses; // NULL without a password and --max-connections-per-address
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
     int ebb_fd;                      // likewise: a flood of buffers is over

@@ -131,7 +131,7 @@ enum stream_result stream_receive(struct worker *worker, struct connection *conn
                                   struct bytes *input, bool *is_more)
 {
     size_t before = connection->input_len;
-    size_t room = READ_BYTES;
+    size_t room = worker->read_bytes;
     char *at = worker->input;
     if (before <= GATHER_BYTES) {
         memcpy(at, connection->input != NULL ? connection->input : at, before);

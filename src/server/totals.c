@@ -23,6 +23,8 @@ void totals_read(const struct server *server, struct totals *totals)
         add_all((uint64_t *)&totals->counters, (const uint64_t *)&worker->counters,
                 sizeof totals->counters);
         add_all((uint64_t *)&totals->stats, (const uint64_t *)&worker->stats, sizeof totals->stats);
+        add_all((uint64_t *)&totals->asking, (const uint64_t *)&worker->desk.shown,
+                sizeof totals->asking);
     }
 }
 

@@ -10,6 +10,7 @@
 struct totals {
     struct counters counters;
     struct worker_stats stats;
+    struct asking_stats asking;
 };
 
 /* Thread-safe; the counters are read one by one, while the workers change them. */

@@ -51,15 +51,17 @@ static bool is_done(struct worker *worker)
 
 /* ---- the turn ---- */
 
-static void handle_event(struct worker *worker, struct source *source, bool is_hangup)
+static void handle_event(struct worker *worker, size_t index)
 {
+    struct source *source = poller_source(&worker->poller, index);
     uint64_t ignored;
     switch (source->kind) {
     case SOURCE_CONNECTION:
         if (worker->renew_countdown-- == 0) {
             worker_renew_clock(worker);
         }
-        connection_run(worker, (struct connection *)(void *)source, is_hangup);
+        connection_run(worker, (struct connection *)(void *)source,
+                       poller_is_hangup(&worker->poller, index));
         break;
     case SOURCE_LISTENER:
         arrivals_accept(worker, (struct listener *)(void *)source, ACCEPT_COUNT);
@@ -75,6 +77,7 @@ static void handle_event(struct worker *worker, struct source *source, bool is_h
         }
         break;
     case SOURCE_TIMER: waiting_run(worker); break;
+    case SOURCE_STORE: worker_loop_call(source, poller_store_events(&worker->poller, index)); break;
     }
 }
 
@@ -86,7 +89,7 @@ static uint64_t min(uint64_t a, uint64_t b)
 /* How long the next wait may be, in milliseconds: rounded up, so that it is never early. */
 static int wait_ms(const struct worker *worker, bool is_again, uint64_t expiry_ns)
 {
-    uint64_t left_ns = expiry_ns;
+    uint64_t left_ns = min(expiry_ns, asking_next_ns(worker));
     if (worker->paused_until_ns > 0) {
         uint64_t pause_ns = worker->paused_until_ns - min(worker->now_ns, worker->paused_until_ns);
         left_ns = min(left_ns, pause_ns);
@@ -111,8 +114,7 @@ static int turn(struct worker *worker, int timeout_ms)
     worker_read_clock(worker);
     uint64_t started_ns = worker->now_ns;
     for (size_t i = 0; i < count; i++) {
-        handle_event(worker, poller_source(&worker->poller, i),
-                     poller_is_hangup(&worker->poller, i));
+        handle_event(worker, i);
     }
     connection_run_again(worker, started_ns + AGAIN_NS);
     if (!worker->is_draining && server_is_draining(worker->server)) {
@@ -124,6 +126,7 @@ static int turn(struct worker *worker, int timeout_ms)
         waiting_run(worker); // its timer is never set
     }
     waiting_deliver(worker);
+    asking_finish(worker);
     uint64_t turns = worker->stats.turns;
     counter_add(&worker->stats.turns, 1);
     if (turns % TURN_SAMPLE_COUNT == 0) {
@@ -178,6 +181,7 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
     worker->index = index;
     worker->wake_source.kind = SOURCE_WAKE;
     worker->wake_fd = worker->spare_fd = worker->poller.fd = worker->agenda.timer_fd = -1;
+    worker->read_bytes = READ_BYTES;
     worker->timeouts_ns[WAIT_RESP_IDLE] = options->idle_timeout_ns[PROTOCOL_RESP];
     worker->timeouts_ns[WAIT_HTTP_IDLE] = options->idle_timeout_ns[PROTOCOL_HTTP];
     worker->timeouts_ns[WAIT_STRANGER] = options->header_timeout_ns;
@@ -210,7 +214,7 @@ bool worker_open(struct worker *worker, struct server *server, size_t index)
            && poller_add_timer(&worker->poller, worker->agenda.timer_fd,
                                &worker->agenda.timer_source)
            && poller_add_wake(&worker->poller, worker->wake_fd, &worker->wake_source)
-           && arrivals_watch(worker);
+           && asking_open(worker) && arrivals_watch(worker);
 }
 
 bool worker_start(struct worker *worker)
@@ -242,6 +246,7 @@ void worker_close(struct worker *worker)
         rule_cache_close(worker->service.rules);
     }
     editions_leave(worker);
+    asking_close(worker);
     agenda_close(&worker->agenda);
     buffer_fini(&worker->output);
     free(worker->input);

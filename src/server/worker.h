@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "protocol/engine.h"
+#include "server/asking.h"
 #include "server/editions.h"
 #include "server/poller.h"
 #include "server/pool.h"
@@ -88,6 +89,7 @@ enum wait {
     WAIT_REQUEST,  // the rest of a request
     WAIT_WRITE,    // room in the socket
     WAIT_LINE,     // its turn: a take that waits
+    WAIT_STORE,    // a store's answer
     WAIT_LINGER,   // the other end to close
     WAIT_COUNT
 };
@@ -131,6 +133,7 @@ struct worker {
     uint64_t timeouts_ns[WAIT_COUNT];
     bool is_draining;
     unsigned renew_countdown;
+    size_t read_bytes; // of one connection in one turn, READ_BYTES at most
 
     char *input;          // ENGINE_INPUT_BYTES_MAX is never needed here: GATHER + READ
     struct buffer output; // the answers of the batch at hand
@@ -139,6 +142,7 @@ struct worker {
     struct connection *again_first, *again_last;
     struct connection *running; // whose engine runs
     struct agenda agenda;       // of its connections that stand in line
+    struct asking_desk desk;    // of those that wait for a store's answer
     struct pool pool;           // of its connections that keep something
 
     pthread_mutex_t handover_mutex; // of the three below: others append, this worker takes

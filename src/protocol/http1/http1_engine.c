@@ -79,6 +79,7 @@ static enum engine_state flush(struct http1_session *session, struct http1_batch
         empty(batch);
         return ENGINE_ASKING;
     }
+    batch->failure = service->undecided;
     bool waits = may_wait && http1_wait_begin(session, batch, service);
     for (size_t i = 0; i < batch->task_count - waits; i++) {
         finish(service, batch, &batch->tasks[i]);

@@ -213,8 +213,9 @@ static void reply_json(struct http1_batch *batch, const struct service *service,
     enum weir_verdict verdict = task->decision.verdict;
     unsigned status = status_of(verdict);
     bool asks_for_it = task->operation == WEIR_SHOW || task->operation == WEIR_BLOCK;
-    bool is_answer = status == 200 || task->operation == WEIR_RESET
-                     || task->operation == WEIR_UNBLOCK || (verdict == WEIR_BLOCKED && asks_for_it);
+    bool is_undone = task->operation == WEIR_RESET || task->operation == WEIR_UNBLOCK;
+    bool is_answer = status == 200 || (is_undone && verdict != WEIR_FAILED)
+                     || (verdict == WEIR_BLOCKED && asks_for_it);
     char *end = is_answer ? http1_put_decision_json(batch, task, body)
                           : http1_put_refusal(batch, service->config, task, status, body);
     reply_decision_body(batch, service, task, is_answer ? 200 : status,
@@ -238,10 +239,13 @@ static void reply_health(struct http1_batch *batch, struct service *service,
 {
     const char *sickness = service->ops->sickness(service);
     if (sickness == NULL) {
-        const char *text = lines_are_shared(service->limiter->lines)
-                               ? "ok\nlines: of all who share this store\n"
-                               : "ok\nlines: of this server; another one has its own\n";
-        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, strlen(text)},
+        char text[256];
+        const char *worry = service->ops->worry != NULL ? service->ops->worry(service) : NULL;
+        int length = snprintf(text, sizeof text, "ok\n%slines: %s\n", worry != NULL ? worry : "",
+                              lines_are_shared(service->limiter->lines)
+                                  ? "of all who share this store"
+                                  : "of this server; another one has its own");
+        reply_body(batch, service, task, 200, TEXT_TYPE, (struct bytes){text, (size_t)length},
                    output);
     } else {
         reply_body(batch, service, task, 503, TEXT_TYPE, (struct bytes){sickness, strlen(sickness)},

@@ -16,16 +16,24 @@ static int64_t ceil_seconds(int64_t ns)
     return ns < 0 ? -1 : (int64_t)(((uint64_t)ns + 999999999) / 1000000000);
 }
 
-static char *put_throttle(char *to, const struct resp_question *question,
+/* An error: `beginning`, and why nothing was decided, or else that the table is full. */
+static char *put_failure(char *to, const struct resp_batch *batch, const char *beginning)
+{
+    const char *why =
+        batch->undecided != NULL ? batch->undecided : "the table is full of live buckets";
+    to = resp_put_text(to, beginning, strlen(beginning));
+    to = resp_put_text(to, why, strlen(why));
+    return resp_put_text(to, "\r\n", 2);
+}
+
+static char *put_throttle(char *to, const struct resp_batch *batch,
+                          const struct resp_question *question,
                           const struct weir_decision *decision)
 {
-    static const char CELL_FULL[] =
-        "-Cell error: Store error: the table is full of live buckets\r\n";
-    static const char FULL[] = "-ERR the table is full of live buckets\r\n";
     if (decision->verdict == WEIR_FAILED) {
-        return question->answer == RESP_ANSWER_GCRA
-                   ? resp_put_text(to, FULL, sizeof FULL - 1)
-                   : resp_put_text(to, CELL_FULL, sizeof CELL_FULL - 1);
+        return put_failure(to, batch,
+                           question->answer == RESP_ANSWER_GCRA ? "-ERR "
+                                                                : "-Cell error: Store error: ");
     }
     to = resp_put_text(to, "*5\r\n", 4);
     to = resp_put_integer(to, decision->verdict != WEIR_ALLOWED || question->is_beyond);
@@ -161,12 +169,19 @@ static char *put_together(char *to, int version, const struct resp_whole *whole,
     return to;
 }
 
-static char *put_block(char *to, const struct weir_decision *decision)
+static char *put_existed(char *to, const struct resp_batch *batch,
+                         const struct weir_decision *decision, const struct weir_detail *detail)
 {
-    static const char FULL[] =
-        "-ERR the table is full of live buckets: there is no room for a block\r\n";
-    return decision->verdict == WEIR_FAILED ? resp_put_text(to, FULL, sizeof FULL - 1)
-                                            : resp_put_integer(to, 1);
+    return decision->verdict == WEIR_FAILED ? put_failure(to, batch, "-ERR no decision: ")
+                                            : resp_put_integer(to, detail->existed);
+}
+
+static char *put_block(char *to, const struct resp_batch *batch,
+                       const struct weir_decision *decision)
+{
+    return decision->verdict == WEIR_FAILED
+               ? put_failure(to, batch, "-ERR the key is not blocked: ")
+               : resp_put_integer(to, 1);
 }
 
 static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
@@ -177,14 +192,14 @@ static char *put_answer(char *to, const struct resp_batch *batch, size_t i)
     const struct weir_detail *detail = &batch->details[i];
     switch (question->answer) {
     case RESP_ANSWER_THROTTLE:
-    case RESP_ANSWER_GCRA: return put_throttle(to, question, decision);
+    case RESP_ANSWER_GCRA: return put_throttle(to, batch, question, decision);
     case RESP_ANSWER_DECISION:
         return put_alone(to, question->version, decision, question->asks_shadow,
                          batch->named[i] != NULL ? &batch->shadows[i] : &NONE);
     case RESP_ANSWER_FILL: return put_fill(to, question->version, decision, detail);
     case RESP_ANSWER_SHOW: return put_show(to, question->version, decision, detail);
-    case RESP_ANSWER_EXISTED: return resp_put_integer(to, detail->existed);
-    case RESP_ANSWER_BLOCK: return put_block(to, decision);
+    case RESP_ANSWER_EXISTED: return put_existed(to, batch, decision, detail);
+    case RESP_ANSWER_BLOCK: return put_block(to, batch, decision);
     case RESP_ANSWER_TOGETHER:
         return put_together(to, question->version, &batch->wholes[i], decision, question->count,
                             question->asks_shadow, &batch->shadows[i]);

@@ -47,8 +47,15 @@ static size_t gather_keys(struct resp_call *call, enum weir_operation operation,
     return count;
 }
 
+static void forget_keys(struct resp_session *session)
+{
+    session->keys_done = 0;
+    session->keys_found = 0;
+    session->keys_failed = false;
+}
+
 /* Asks about all keys of the command, a batch at a time; what is found out is kept in the session. False: the rest is
- * for another feed. */
+ * for another feed; or a key was not decided, and that is the answer. */
 static bool ask(struct resp_call *call, enum weir_operation operation)
 {
     struct resp_session *session = call->session;
@@ -62,11 +69,19 @@ static bool ask(struct resp_call *call, enum weir_operation operation)
         }
         for (size_t i = 0; i < count; i++) {
             session->keys_found = (uint16_t)(session->keys_found + batch->details[i].existed);
+            session->keys_failed =
+                session->keys_failed || batch->decisions[i].verdict == WEIR_FAILED;
         }
         session->keys_done = (uint16_t)(next_arg - 1);
     }
     if (call->outcome == RESP_CALLED && 1u + session->keys_done < call->command->arg_count) {
         call->outcome = RESP_AGAIN;
+    }
+    if (call->outcome == RESP_CALLED && session->keys_failed) {
+        forget_keys(session);
+        resp_fail(call, "ERR no decision: %s",
+                  batch->undecided != NULL ? batch->undecided : "the store is out of reach");
+        return false;
     }
     return call->outcome == RESP_CALLED;
 }
@@ -75,8 +90,7 @@ static bool ask(struct resp_call *call, enum weir_operation operation)
 static int64_t take_count(struct resp_call *call)
 {
     int64_t count = call->session->keys_found;
-    call->session->keys_done = 0;
-    call->session->keys_found = 0;
+    forget_keys(call->session);
     return count;
 }
 

@@ -59,6 +59,7 @@ struct resp_session {
     uint16_t stranger_bytes;     // of its commands since the last one that it was let in by
     uint16_t keys_done;          // of the DEL at the front of the input, which asks several times,
     uint16_t keys_found;         // and how many of them there were
+    bool keys_failed;            // one of them at least could not be asked about
     uint32_t transaction_number; // counts those that were opened, and is not 0 then
     struct resp_transaction *transaction; // since MULTI; NULL: none
     const struct named_limit *
@@ -112,10 +113,11 @@ struct resp_throttle_numbers {
 /* A worker's working memory. Questions gather here until the batch is full, another command comes
  * or the input ends. A question stands where its first request does. */
 struct resp_batch {
-    size_t count;                          // requests
-    size_t rule_count;                     // questions in a row under one text share their rules
-    size_t limit_count;                    // how many of them are the last text's
-    struct bytes limit_text;               // what these last rules were made from: this,
+    size_t count;            // requests
+    const char *undecided;   // why on_error has answered them; NULL: they were decided
+    size_t rule_count;       // questions in a row under one text share their rules
+    size_t limit_count;      // how many of them are the last text's
+    struct bytes limit_text; // what these last rules were made from: this,
     struct resp_throttle_numbers throttle; // or, where that has no bytes, these
     struct weir_request requests[RESP_BATCH_ROOM];
     struct weir_decision decisions[RESP_BATCH_ROOM];
@@ -265,6 +267,7 @@ static inline bool resp_decide(struct resp_call *call, size_t count)
 {
     struct resp_batch *batch = call->batch;
     if (service_decide(call->service, batch->requests, batch->decisions, count) == DECIDED) {
+        batch->undecided = call->service->undecided;
         return true;
     }
     call->outcome = RESP_ASKS;

@@ -42,8 +42,7 @@ static struct weir_decision answered[TOGETHER_MAX]; // by the latest operation t
 static int answered_count;
 
 static uint64_t script_count, state_count, step_count;
-static bool moves;    // the script moves buckets to another table
-static uint64_t salt; // one per script: states of different scripts are different
+static bool moves; // the script moves buckets to another table
 static double schedule_count;
 
 /* What the table needs beside its memory: keys are their own hashes, the clock is not read, and nobody
@@ -287,42 +286,60 @@ static void copy_world(struct world *to, const struct world *from)
         memcpy(&to->fibers[i], fiber, offsetof(struct fiber, seen));
         memcpy(to->fibers[i].seen, fiber->seen, (size_t)fiber->seen_count * sizeof fiber->seen[0]);
     }
+    to->guesses_digest = from->guesses_digest;
     to->guess_count = from->guess_count;
     memcpy(to->guesses, from->guesses, (size_t)from->guess_count * sizeof from->guesses[0]);
 }
 
-struct digest {
-    uint64_t low, high;
-};
-
-static struct digest digest_words(struct digest digest, const void *at, size_t size)
+static void digest_word(struct digest *digest, const char *at)
 {
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word;
-        memcpy(&word, (const char *)at + i, sizeof word);
-        digest.low = digest_mix(digest.low, word);
-        digest.high = (digest.high ^ word) * UINT64_C(0xd6e8feb86659fd93);
-        digest.high ^= digest.high >> 32;
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    digest->low = digest_mix(digest->low, word);
+    digest->high = (digest->high ^ word) * UINT64_C(0xd6e8feb86659fd93);
+    digest->high ^= digest->high >> 32;
+}
+
+/* In lanes, since each multiplication waits for the one before it: the processor does those of all lanes at once. */
+struct digest digest_words(struct digest digest, const void *at, size_t size)
+{
+    enum { LANES = 4, WORD = sizeof(uint64_t) };
+    struct digest lanes[LANES] = {digest, {1, 2}, {3, 4}, {5, 6}};
+    const char *from = at;
+    const char *end = from + size;
+    for (; from + LANES * WORD <= end; from += LANES * WORD) {
+        for (int lane = 0; lane < LANES; lane++) {
+            digest_word(&lanes[lane], from + lane * WORD);
+        }
     }
-    return digest;
+    for (int lane = 1; lane < LANES && size >= LANES * WORD; lane++) {
+        lanes[0].low = digest_mix(lanes[0].low, lanes[lane].low);
+        lanes[0].high = digest_mix(lanes[0].high, lanes[lane].high);
+    }
+    for (; from < end; from += WORD) {
+        digest_word(&lanes[0], from);
+    }
+    return lanes[0];
 }
 
 static struct digest digest_world(void)
 {
-    struct digest digest = {salt, 1};
+    struct digest digest = {0, 1};
     digest = digest_words(digest, &world.shared, shared_size());
     for (int i = 0; i < script->thread_count; i++) {
         digest = digest_words(digest, &world.fibers[i], offsetof(struct fiber, seen));
     }
-    return digest_words(digest, world.guesses, (size_t)world.guess_count * sizeof world.guesses[0]);
+    return digest_words(digest, &world.guesses_digest, sizeof world.guesses_digest);
 }
 
-/* The states that were visited, of this script and of earlier ones, and how many schedules lead from
- * each to the end. Open addressing; grows, and is emptied when it is large. */
+/* The states of this script that were visited, and how many schedules lead from each to the end. Open addressing;
+ * begins small for each script, so that what most of them need stays in the processor's cache. */
 struct visited {
     struct digest digest;
     double schedules;
 };
+
+enum { VISITED_ROOM = 1 << 12 }; // at first
 
 static struct visited *visited;
 static size_t visited_room, visited_count;
@@ -363,14 +380,11 @@ static void grow_visited(void)
     free(old);
 }
 
-/* Between scripts. */
-static void tidy_visited(void)
+/* Before a script. */
+static void forget_visited(void)
 {
-    if (visited_room == 0 || visited_count > visited_room / 4) {
-        size_t room = visited_room == 0 ? 1 << 16 : visited_room;
-        free(visited);
-        make_visited(room);
-    }
+    free(visited);
+    make_visited(VISITED_ROOM);
 }
 
 static void check_end(void)
@@ -446,7 +460,6 @@ static bool run(const struct script *next)
     model_start();
     depth = 0;
     script_count++;
-    salt++;
     if (setjmp(given_up) != 0) {
         return false;
     }
@@ -456,12 +469,14 @@ static bool run(const struct script *next)
         setup.setup_count = i;
         setup.operations[0][0] = next->setup[i];
         script = &setup;
+        memo_forget();
         while (step(0)) {
         }
         memset(world.fibers, 0, sizeof world.fibers);
     }
     script = next;
-    tidy_visited();
+    forget_visited();
+    memo_forget();
     schedule_count += explore();
     return true;
 }

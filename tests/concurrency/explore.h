@@ -9,6 +9,7 @@
  *   explore_move.c     all buckets go to another table, or not
  *   explore_model.c    what is right: the specification, followed along each schedule
  *   explore_acts.c     what one operation may come to, by the specification
+ *   explore_memo.c     the same, remembered
  *   explore_scripts.c  which operations are run against each other */
 #ifndef WEIR_TESTS_EXPLORE_H
 #define WEIR_TESTS_EXPLORE_H
@@ -127,9 +128,16 @@ struct guess {
     uint64_t dropped_count;
 };
 
+/* States are compared by it: two words that are computed apart. */
+struct digest {
+    uint64_t low, high;
+};
+
+/*   guesses_digest  of the guesses: they change less often than they are looked at */
 struct world {
     struct shared shared;
     struct fiber fibers[THREADS_MAX];
+    struct digest guesses_digest;
     int guess_count;
     struct guess guesses[GUESSES_MAX];
 };
@@ -142,6 +150,8 @@ extern int running;        // the thread whose step it is
 /* Tells what is wrong, and how it came about, and gives up this script. */
 _Noreturn void explore_violation(const char *what);
 void explore_report(const char *name); // what was visited so far
+/* Of whole words, `size` bytes in all, and of what `digest` is of. */
+struct digest digest_words(struct digest digest, const void *at, size_t size);
 
 /* explore_memory.c */
 void memory_start(void);       // `running` begins or goes on with its operation
@@ -187,6 +197,7 @@ static inline bool model_evicts(void)
 }
 bool model_is_begun(uint64_t reading_ns);                // by some operation that has begun
 int model_readings(uint64_t *readings, bool only_begun); // all of them, READINGS_MAX at most
+uint64_t model_begun(void);                              // how many of each thread have; never 0
 void model_start(void);
 void model_respond(int thread, uint64_t answer); // the thread's operation has answered
 void model_finish(void);                         // all have: the table agrees with some guess
@@ -210,6 +221,18 @@ struct choices {
 /* All ways after what a guess holds. `is_early`: other operations may begin before this one answers. */
 void acts_choose(struct choices *choices, const struct guess *guess,
                  const struct operation *operation, bool is_early);
+
+/* explore_memo.c */
+struct chosen {
+    int count;
+    struct choice *at;
+};
+
+/* As acts_choose(). Stays until memo_forget(), or memo_tidy(). */
+struct chosen memo_choose(const struct guess *guess, const struct operation *operation,
+                          bool is_early);
+void memo_forget(void); // before another script
+void memo_tidy(void);   // if it is too much
 
 /* explore_scripts.c */
 /* Runs the scripts of a family ("all": of all) until one is broken. `every` thins the selection: 0

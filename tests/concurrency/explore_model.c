@@ -67,6 +67,16 @@ static bool has_begun(int thread, int i)
     return i < fiber->done_count || (i == fiber->done_count && fiber->seen_count > 0);
 }
 
+uint64_t model_begun(void)
+{
+    uint64_t begun = 1;
+    for (int thread = 0; thread < THREADS_MAX; thread++) {
+        const struct fiber *fiber = &world.fibers[thread];
+        begun = begun << 8 | (uint64_t)(fiber->done_count + (fiber->seen_count > 0));
+    }
+    return begun;
+}
+
 static int add_reading(uint64_t *readings, int count, uint64_t now_ns)
 {
     for (int i = 0; i < count; i++) {
@@ -141,8 +151,7 @@ static void respond_now(struct guesses *next, const struct guess *guess, int thr
                         uint64_t answer)
 {
     const struct operation *operation = present_operation(thread);
-    struct choices choices;
-    acts_choose(&choices, guess, operation, false);
+    struct chosen choices = memo_choose(guess, operation, false);
     for (int i = 0; i < choices.count; i++) {
         if (choices.at[i].answer == answer) {
             struct guess after = *guess;
@@ -179,8 +188,7 @@ static void respond_after(struct guesses *next, const struct guess *guess, int t
         if (!matters(thread, other)) {
             continue;
         }
-        struct choices choices;
-        acts_choose(&choices, guess, operation, true);
+        struct chosen choices = memo_choose(guess, operation, true);
         for (int i = 0; i < choices.count; i++) {
             struct guess after = *guess;
             adopt(&after, operation, &choices.at[i]);
@@ -205,10 +213,19 @@ static void sort_guesses(struct guesses *guesses)
     }
 }
 
+static void set_guesses(const struct guess *guesses, int count)
+{
+    size_t size = (size_t)count * sizeof *guesses;
+    world.guess_count = count;
+    memcpy(world.guesses, guesses, size);
+    world.guesses_digest = digest_words((struct digest){(uint64_t)count, 1}, guesses, size);
+}
+
 void model_respond(int thread, uint64_t answer)
 {
     static struct guesses next;
     next.count = 0;
+    memo_tidy();
     for (int i = 0; i < world.guess_count; i++) {
         struct guess guess = world.guesses[i];
         if ((guess.is_early >> thread & 1) == 0) {
@@ -225,8 +242,7 @@ void model_respond(int thread, uint64_t answer)
         explore_violation("an answer that no serial order explains");
     }
     sort_guesses(&next);
-    world.guess_count = next.count;
-    memcpy(world.guesses, next.at, (size_t)next.count * sizeof next.at[0]);
+    set_guesses(next.at, next.count);
 }
 
 /* Where the table has the key, or the block of one; NULL if nowhere. */
@@ -324,6 +340,5 @@ void model_start(void)
     if (weir_limit_from_text(&model_rule.limit, script->limit, &error) != WEIR_OK) {
         explore_violation(error.message);
     }
-    world.guess_count = 1;
-    memset(world.guesses, 0, sizeof world.guesses[0]);
+    set_guesses(&(struct guess){.is_early = 0}, 1);
 }

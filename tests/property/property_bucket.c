@@ -379,10 +379,12 @@ static time_t soak_seconds(void)
     return minutes != NULL ? (time_t)atol(minutes) * 60 : 0;
 }
 
+/* Where only one in EVERY is walked they are shorter: what overflows does so in the random ones. */
 static void run_all_short(unsigned late_max)
 {
+    size_t length = EVERY > 1 ? 2 : 3;
     checked = 0;
-    for_each_small_limit(soak_seconds() > 0 ? 4 : 3, late_max);
+    for_each_small_limit(soak_seconds() > 0 ? 4 : length, late_max);
     print_message("%llu promises held\n", (unsigned long long)checked);
 }
 

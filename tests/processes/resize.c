@@ -23,13 +23,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/bucket_math.h"
 #include "limiter/shared_lines/shared_move.h"
+#include "steps.h"
 #include "store/table/file_opening.h"
 #include "store/table/resize.h"
 #include "world.h"
@@ -44,7 +44,6 @@ enum {
     GENERATION_MAX = 5, // a worker lives through so many
     STEP_NS = 100,
     BLOCKED_S = 120,
-    STEPS_MAX = 3000000,
     CHANGE_STRIDE = 12,
     EVEN_KILLS = 2 // of a resize led by steps, beside those where something changes
 };
@@ -381,7 +380,7 @@ static void kill_at_random(uint64_t goal)
 
 enum { STEP_KEYS = 12, FROM_BYTES = 65536, INTO_BYTES = 3 * 65536, LOG_KEY = 999, LOG_COUNT = 230 };
 
-static volatile bool *is_done;
+static struct path steps;
 
 static bool stop_at_phases(void *context, enum resize_phase phase, uint64_t done, uint64_t total)
 {
@@ -390,15 +389,15 @@ static bool stop_at_phases(void *context, enum resize_phase phase, uint64_t done
         (void)raise(SIGSTOP); // from here on it is led
     }
     if (phase == RESIZE_WRITING) {
-        *is_done = true;
-        (void)raise(SIGSTOP);
+        steps_come_through();
     }
     return true;
 }
 
 /* Stops where it begins, and where it has ended. */
-static void resize_led(void)
+static void resize_led(const void *context)
 {
+    (void)context;
     struct room_mover mover;
     room_mover_init(&mover);
     struct resize_config config = {.path = path,
@@ -426,59 +425,34 @@ static enum store_outcome regain(struct table *table)
 }
 
 /* The file is deleted where it stops for the first time. */
-static void regain_led(void)
+static void regain_led(const void *context)
 {
+    (void)context;
     struct table *table = open_table(0);
     (void)raise(SIGSTOP);
     if (regain(table) != STORE_CARRIED) {
         give_up("it was not carried");
     }
-    *is_done = true;
-    (void)raise(SIGSTOP);
 }
 
 static bool is_regaining;
 
-static pid_t start_led(void)
+static void nothing(void)
 {
-    *is_done = false;
-    pid_t child = fork();
-    if (child < 0) {
-        give_up("no process");
-    }
-    if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
-            _exit(77);
-        }
-        is_regaining ? regain_led() : resize_led();
-    }
-    int status;
-    (void)waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        printf("skipped: ptrace is forbidden here\n");
-        exit(77);
-    }
+}
+
+static pid_t start_led(struct path *led)
+{
+    pid_t child = steps_start(NULL, nothing, is_regaining ? regain_led : resize_led, NULL);
+    steps_begin_at_stop(led, child);
     if (is_regaining) {
         (void)unlink(path);
     }
     return child;
 }
 
-static void step(pid_t child)
-{
-    int status;
-    if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) != 0) {
-        give_up("no step");
-    }
-    (void)waitpid(child, &status, 0);
-    if (!WIFSTOPPED(status)) {
-        give_up("the child ended by itself");
-    }
-}
-
 /* What a step may change: the file, whether its buckets have moved, and what is in its folder. */
 struct scene {
-    uint64_t sum;
     enum file_phase phase;
     uint64_t inode;
     uint64_t successor_bytes;
@@ -488,12 +462,7 @@ static struct scene look_at_scene(const struct table *table)
 {
     char successor[FILE_NAME_MAX];
     struct stat status;
-    struct scene scene = {.sum = 0};
-    const uint64_t *words = table->mapping.at;
-    for (size_t i = 0; i < table->mapping.bytes / sizeof *words; i++) {
-        scene.sum = (scene.sum ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    }
-    scene.phase = file_phase(table->mapping.at);
+    struct scene scene = {.phase = file_phase(table->mapping.at)};
     scene.inode = stat(path, &status) == 0 ? status.st_ino : 0;
     file_successor_path(successor, path, table->members.inode);
     scene.successor_bytes = stat(successor, &status) == 0 ? (uint64_t)status.st_size + 1 : 0;
@@ -592,43 +561,59 @@ static void check_death(struct table *old, uint64_t at, bool is_even)
 
 enum change { NOTHING, OF_FILE, OF_ALL };
 
-static enum change compare(struct scene a, struct scene b)
+/* What has changed since the scene and the contents that are kept, which are then as they are now. */
+static enum change compare(const struct table *table, struct scene *last, char *contents)
 {
-    if (a.inode != b.inode || a.successor_bytes != b.successor_bytes || a.phase != b.phase) {
-        return OF_ALL;
+    struct scene now = look_at_scene(table);
+    enum change change = NOTHING;
+    if (memcmp(contents, table->mapping.at, table->mapping.bytes) != 0) {
+        memcpy(contents, table->mapping.at, table->mapping.bytes);
+        change = OF_FILE;
     }
-    return a.sum != b.sum ? OF_FILE : NOTHING;
+    if (now.inode != last->inode || now.successor_bytes != last->successor_bytes
+        || now.phase != last->phase) {
+        change = OF_ALL;
+    }
+    *last = now;
+    return change;
 }
 
 static void kill_after(uint64_t at, uint64_t kill_count)
 {
     struct table *table = prepare();
-    pid_t child = start_led();
-    for (uint64_t i = 0; i <= at && !*is_done; i++) {
-        step(child);
-    }
-    end_resizer(child);
+    pid_t child = start_led(NULL);
+    steps_run_to(&steps, child, (int)at);
+    steps_end(child);
     check_death(table, at, kill_count % 2 == 0);
     close_table(table);
+}
+
+/* Runs to the end once: what each step changes. Returns how many there are. */
+static uint64_t find_changes(unsigned char *changes)
+{
+    struct table *table = prepare();
+    struct scene last = look_at_scene(table);
+    char *contents = malloc(table->mapping.bytes);
+    if (contents == NULL) {
+        give_up("no memory");
+    }
+    memcpy(contents, table->mapping.at, table->mapping.bytes);
+    pid_t child = start_led(&steps);
+    while (steps_next(&steps, child)) {
+        changes[steps.count - 1] = (unsigned char)compare(table, &last, contents);
+    }
+    steps_end(child);
+    free(contents);
+    close_table(table);
+    return (uint64_t)steps.count;
 }
 
 static void kill_at_steps(bool is_soak)
 {
     static unsigned char changes[STEPS_MAX];
-    struct table *table = prepare();
-    struct scene last = look_at_scene(table);
-    uint64_t step_count = 0;
+    uint64_t step_count = find_changes(changes);
     uint64_t change_count = 0;
     uint64_t kill_count = 0;
-    pid_t child = start_led();
-    for (; !*is_done && step_count < STEPS_MAX; step_count++) {
-        step(child);
-        struct scene now = look_at_scene(table);
-        changes[step_count] = (unsigned char)compare(last, now);
-        last = now;
-    }
-    end_resizer(child);
-    close_table(table);
     uint64_t change_stride = is_soak ? 1 : CHANGE_STRIDE;
     uint64_t stride = step_count / (is_soak ? 40 * EVEN_KILLS : EVEN_KILLS) + 1;
     for (uint64_t at = 0; at < step_count; at++) {
@@ -674,7 +659,6 @@ int main(int argc, char **argv)
     }
     (void)snprintf(path, sizeof path, "%s/store", folder);
     books = world_share(sizeof *books);
-    is_done = world_share(sizeof *is_done);
     stays = world_rule("1/min capacity=50000000");
     passes = world_rule("100000/s capacity=1");
     passes.hash_key[0]++;

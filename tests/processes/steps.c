@@ -61,6 +61,12 @@ static void write_code(pid_t child, uint64_t pc, long code)
 
 /* ---- the path ---- */
 
+void steps_come_through(void)
+{
+    *is_done = true;
+    (void)raise(SIGSTOP);
+}
+
 pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const void *context),
                   const void *context)
 {
@@ -79,8 +85,7 @@ pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const vo
         }
         (void)raise(SIGSTOP);
         does(context);
-        *is_done = true;
-        (void)raise(SIGSTOP);
+        steps_come_through();
         _exit(0);
     }
     int status;
@@ -94,6 +99,15 @@ pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const vo
         path->pcs[0] = pc_of(child);
     }
     return child;
+}
+
+void steps_begin_at_stop(struct path *path, pid_t child)
+{
+    go(child, false);
+    if (path != NULL) {
+        path->count = 0;
+        path->pcs[0] = pc_of(child);
+    }
 }
 
 bool steps_next(struct path *path, pid_t child)

@@ -12,7 +12,7 @@
  *
  * All children of one path must do the same: then they come by the same instructions in the same order. So a
  * child runs to a breakpoint at the instruction that it shall not reach, as often as the path does, instead
- * of being led through all before it. */
+ * of being led through all before it. One that comes by it less often is at its end then. */
 #ifndef WEIR_TESTS_PROCESSES_STEPS_H
 #define WEIR_TESTS_PROCESSES_STEPS_H
 
@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { STEPS_MAX = 100000 };
+enum { STEPS_MAX = 3000000 };
 
 /* Where a child stands: pcs[0] before its first step, pcs[i + 1] after step i. */
 struct path {
@@ -32,6 +32,12 @@ struct path {
  * forbidden. */
 pid_t steps_start(struct path *path, void (*begins)(void), void (*does)(const void *context),
                   const void *context);
+
+/* Lets it go on to where it stops itself (SIGSTOP), and begins the path there. `path` may be NULL. */
+void steps_begin_at_stop(struct path *path, pid_t child);
+
+/* In a child: it has come through, and goes no farther. */
+void steps_come_through(void);
 
 /* One instruction. False when the child has come through. */
 bool steps_next(struct path *path, pid_t child);

@@ -35,8 +35,10 @@ class Clock:
         self.count = 0
         self.base_ns = 0
         self.now_ns = 0
+        self.client = None
 
-    def begin(self, case):
+    def begin(self, case, protocol):
+        """Returns a client of the server that this case needs."""
         self.base_ns = self.now_ns
         is_late = case.is_dated and self.now_ns > 0  # its days begin with the clock
         if (self.server is None or is_late or case.shadows != self.shadows
@@ -47,8 +49,8 @@ class Clock:
             store = f"file:{self.folder}/{self.count}" if self.is_file else "memory:"
             self.server = WeirServer("--test-clock", "--store", store, *self.config()).start()
             self.base_ns = self.now_ns = 0
-            return True
-        return False
+            self.client = protocol(self.server)
+        return self.client
 
     def config(self):
         """What gives limits in shadow mode their names."""
@@ -66,6 +68,10 @@ class Clock:
             self.now_ns = now_ns
 
     def end(self):
+        """First the client: a server that ends gives one that is still there a second to go."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
         if self.server is not None:
             self.server.stop()
             self.server = None
@@ -293,16 +299,11 @@ def test_server(path, store, protocol, tmp_path):
     if not cases:
         assert os.path.basename(path) in ("late_readings.vec", "changed_numbers.vec")
         return
-    clock, client = Clock(tmp_path, store == "file"), None
+    clock = Clock(tmp_path, store == "file")
     try:
         for case in cases:
-            if clock.begin(case):
-                if client is not None:
-                    client.close()
-                client = protocol(clock.server)
+            client = clock.begin(case, protocol)
             for step in case.steps:
                 run_step(clock, client, step, case)
     finally:
-        if client is not None:
-            client.close()
         clock.end()

@@ -253,6 +253,7 @@ def expensive_requests(greedy):
     return take * 300 + b"GET /end HTTP/1.1\r\nHost: localhost\r\n\r\n", b"/end"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("expensive", [expensive_pipeline, expensive_transaction, expensive_requests])
 def test_expensive_requests_do_not_hold_others_up(expensive):
     """Others are answered before one connection has all of its answers, though these came in one read."""

@@ -27,6 +27,8 @@ RECORDINGS = ROOT / "examples" / "recordings"
 sys.path.insert(0, str(ROOT / "tests" / "conformance"))
 import model  # noqa: E402
 
+pytestmark = pytest.mark.alone
+
 
 def simulate(*arguments, lines=(), code=0):
     """What came out, as JSON."""

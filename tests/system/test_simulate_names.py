@@ -8,7 +8,10 @@ import pytest
 from test_cli import weir
 from weirserver import reads_configurations
 
-pytestmark = pytest.mark.skipif(not reads_configurations(), reason="built without libyaml")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(not reads_configurations(), reason="built without libyaml"),
+]
 
 
 @pytest.fixture(name="path")

@@ -8,7 +8,8 @@
 started=$SECONDS
 RESULTS=$PWD/build/test-results
 # More tests at once than there are processors: many wait most of the time, for a deadline or a limit's rate.
-AT_ONCE=$((2 * $(nproc)))
+C_TESTS_AT_ONCE=$(($(nproc) + 1)) # some have threads or processes of their own
+SYSTEM_TESTS_AT_ONCE=$((2 * $(nproc)))
 # Nothing is left in the source tree.
 export PYTHONPYCACHEPREFIX=$PWD/build/pycache HYPOTHESIS_STORAGE_DIRECTORY=$PWD/build/hypothesis
 export NODE_PATH=$PWD/build/node/node_modules
@@ -27,7 +28,7 @@ broken() {
 in_ctest() {
     local preset=$1 log=$RESULTS/ctest-$1.log
     progress "$preset: C tests"
-    ctest --test-dir "build/${preset%%-*}" -j "$AT_ONCE" --timeout 600 -LE soak \
+    ctest --test-dir "build/${preset%%-*}" -j "$C_TESTS_AT_ONCE" --timeout 600 -LE soak \
         --output-on-failure --no-tests=error --output-junit "$RESULTS/ctest-$preset.xml" \
         "${@:2}" >"$log" 2>&1 || grep -vE '^ *[0-9/]+ Test .* Passed|^ +Start ' "$log" || true
     [ -s "$RESULTS/ctest-$preset.xml" ] || broken "ctest of $preset (see $log)"
@@ -38,7 +39,7 @@ in_pytest() {
     local preset=$1 log=$RESULTS/pytest-$1.log
     wait "$FETCHING" || return 0 # it is counted at the end
     progress "$preset: system tests"
-    WEIR_PRESET=$preset WEIR_BINARY=$PWD/build/$preset/weir build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$AT_ONCE" \
+    WEIR_PRESET=$preset WEIR_BINARY=$PWD/build/$preset/weir build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$SYSTEM_TESTS_AT_ONCE" \
         --dist worksteal --junitxml "$RESULTS/pytest-$preset.xml" -o "junit_suite_name=$preset" \
         "${@:2}" >"$log" 2>&1 || tail -n 200 "$log"
     [ -s "$RESULTS/pytest-$preset.xml" ] || broken "pytest with $preset (see $log)"
@@ -111,7 +112,7 @@ prepare() {
         say "  fetches by lock file into build/ (about 10 MB): pytest, hypothesis, redis-py, xdist;"
         say "    node-redis, ioredis; go-redis"
     fi
-    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about 14 minutes on 2 cores."
+    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about a quarter of an hour on 2 cores."
     say "  Nothing is fetched the next time."
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_for_tests $missing

@@ -34,12 +34,13 @@ in_ctest() {
     [ -s "$RESULTS/ctest-$preset.xml" ] || broken "ctest of $preset (see $log)"
 }
 
-# in_pytest PRESET ARGUMENT...
+# in_pytest RUN ARGUMENT...: dev-later is dev, with the store behind a wire.
 in_pytest() {
-    local preset=$1 log=$RESULTS/pytest-$1.log
+    local preset=$1 log=$RESULTS/pytest-$1.log binary=$PWD/build/$1/weir
+    [ "$1" != dev-later ] || binary=$PWD/build/dev/weir-delayed
     wait "$FETCHING" || return 0 # it is counted at the end
     progress "$preset: system tests"
-    WEIR_PRESET=$preset WEIR_BINARY=$PWD/build/$preset/weir build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$SYSTEM_TESTS_AT_ONCE" \
+    WEIR_PRESET=${preset%%-*} WEIR_BINARY=$binary build/venv/bin/python -m pytest -c tests/pytest.ini -q -n "$SYSTEM_TESTS_AT_ONCE" \
         --dist worksteal --junitxml "$RESULTS/pytest-$preset.xml" -o "junit_suite_name=$preset" \
         "${@:2}" >"$log" 2>&1 || tail -n 200 "$log"
     [ -s "$RESULTS/pytest-$preset.xml" ] || broken "pytest with $preset (see $log)"
@@ -88,7 +89,10 @@ run_preset() {
     fi
     wait_for_build "$1" || return 0
     case $1 in
-        dev) in_ctest dev && in_pytest dev -m 'not soak' tests ;;
+        dev)
+            in_ctest dev && in_pytest dev -m 'not soak' tests
+            in_pytest dev-later -m 'not slow and not once and not soak' tests/system
+            ;;
         clang) in_ctest clang ;;
         asan) in_ctest asan && in_pytest asan -m 'not slow and not once and not soak' tests ;;
         tsan) in_ctest tsan && in_pytest tsan -m 'not alone and not slow and not once and not soak' tests/system ;;

@@ -240,12 +240,19 @@ static void show_stats(struct asking_desk *desk)
     }
 }
 
-void asking_finish(struct worker *worker)
+void asking_bring(struct worker *worker)
 {
     struct asking_desk *desk = &worker->desk;
     if (desk->port != NULL) {
         worker_loop_finish(&desk->loop);
         bring_answers(worker);
+    }
+}
+
+void asking_send(struct worker *worker)
+{
+    struct asking_desk *desk = &worker->desk;
+    if (desk->port != NULL) {
         port_flush(desk->port);
         show_stats(desk);
     }

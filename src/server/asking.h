@@ -4,9 +4,9 @@
  * such a store, and lends it the loop that its sockets are in.
  *
  *     an engine asks            asking_decide()   -> port_decide(): PENDING, and the engine returns ENGINE_ASKING
- *     the worker's turn ends    asking_finish()   -> port_flush(): what all of its connections ask goes out together
+ *     the worker's turn ends    asking_send()     -> port_flush(): what all of its connections ask goes out together
  *     the answer comes          on_answers()      -> the worker's list of those that are answered
- *     in the same turn          asking_finish()   -> connection_run(): the engine is fed the same input again,
+ *     in the same turn          asking_bring()    -> connection_run(): the engine is fed the same input again,
  *                                                    and asking_decide() hands out the answers: DECIDED
  *
  * A connection reads nothing while it asks: what its client sends meanwhile stays in the kernel. If the client goes,
@@ -75,9 +75,10 @@ void asking_forget(struct worker *worker, struct connection *connection);
 /* The worker is about to turn to another edition: those who have asked keep this one. */
 void asking_keep_edition(struct worker *worker);
 
-/* At the end of a turn: brings answers to their connections, and sends what was asked. Nothing happens without a
- * port. */
-void asking_finish(struct worker *worker);
+/* Towards the end of a turn: brings answers to their connections, which may go on to stand in line, or end a wait. And
+ * at its end: sends what was asked. Nothing happens without a port. */
+void asking_bring(struct worker *worker);
+void asking_send(struct worker *worker);
 
 /* How long until the port wants the worker's attention; 0: at once; UINT64_MAX: not by itself. */
 uint64_t asking_next_ns(const struct worker *worker);

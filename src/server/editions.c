@@ -311,7 +311,6 @@ void editions_drop(struct worker *worker, struct edition *edition)
 void editions_follow(struct worker *worker)
 {
     struct editions *editions = worker->server->editions;
-    asking_keep_edition(worker);
     (void)pthread_mutex_lock(&editions->mutex);
     struct edition *edition = editions->current;
     edition->users++;

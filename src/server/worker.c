@@ -125,8 +125,9 @@ static int turn(struct worker *worker, int timeout_ms)
     if (worker->server->options.test_clock) {
         waiting_run(worker); // its timer is never set
     }
+    asking_bring(worker);
     waiting_deliver(worker);
-    asking_finish(worker);
+    asking_send(worker);
     uint64_t turns = worker->stats.turns;
     counter_add(&worker->stats.turns, 1);
     if (turns % TURN_SAMPLE_COUNT == 0) {

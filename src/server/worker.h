@@ -174,6 +174,7 @@ static inline void worker_follow(struct worker *worker)
     /* Pairs with the release in editions.c: what was answered under a new edition came after it. */
     uint64_t number = atomic_load_explicit(&worker->server->edition_number, memory_order_acquire);
     if (number != worker->edition_number) {
+        asking_keep_edition(worker);
         editions_follow(worker);
     }
 }

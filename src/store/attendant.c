@@ -65,8 +65,7 @@ static void on_answers(struct batch *batch)
 /* All that was asked since the last time, the first one first. */
 static struct attendant_ask *take_asked(struct attendant *attendant)
 {
-    struct attendant_ask *last =
-        __atomic_exchange_n(&attendant->asked, NULL, __ATOMIC_ACQ_REL);
+    struct attendant_ask *last = __atomic_exchange_n(&attendant->asked, NULL, __ATOMIC_ACQ_REL);
     struct attendant_ask *first = NULL;
     while (last != NULL) {
         struct attendant_ask *before = last->next;

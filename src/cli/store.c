@@ -223,6 +223,11 @@ static int run_open(const struct command *command, const struct upkeep *upkeep)
 {
     struct weir_limiter *limiter;
     int code = store_option_open(&upkeep->store, command, &limiter);
+    if (code == CLI_DONE && limiter->store->ops->upkeep == NULL) {
+        complain(command, "%s is looked after by its own tools", upkeep->store.url);
+        weir_limiter_close(limiter);
+        return CLI_FAILED;
+    }
     if (code == CLI_DONE) {
         store_end_watch(STUCK_S + limiter_bytes(limiter) / SCANNED_PER_S);
         code = is_action(upkeep, "reset")

@@ -11,11 +11,12 @@
 #include "core/bucket_math.h"
 #include "core/decision.h"
 #include "core/fail.h"
+#include "limiter/identity.h"
 #include "limiter/limiter_state.h"
 #include "platform/random.h"
-#include "platform/siphash.h"
 #include "store/attendant.h"
 #include "store/driver.h"
+#include "store/remote.h"
 #include "sync/cancel.h"
 
 void weir_limiter_close(struct weir_limiter *limiter)
@@ -69,14 +70,21 @@ static enum weir_status open_store(struct weir_limiter *limiter,
             return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
         }
     }
-    memcpy(limiter->seed, settings.seed, sizeof limiter->seed);
+    if (status == WEIR_OK) {
+        const struct remote_ops *remote = limiter->store->ops->remote;
+        limiter->identity = (struct identity_source){
+            .seed = {settings.seed[0], settings.seed[1]},
+            .is_of_all_hosts = remote != NULL && remote->is_of_all_hosts,
+        };
+    }
     return status;
 }
 
 static struct lines *open_lines(struct store *store, const struct weir_limiter_config *config)
 {
     uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
-    bool is_private = store->ops->lines->waiting_area(store)->room == NULL;
+    const struct line_ops *ops = store->ops->lines;
+    bool is_private = ops == NULL || ops->waiting_area(store)->room == NULL;
     return is_private ? lines_open(store, waiting_max)
                       : lines_open_shared(store, waiting_max, config->caller_clock);
 }
@@ -157,41 +165,19 @@ uint64_t weir_limiter_now_ns(const struct weir_limiter *limiter)
     return limiter->store->ops->now_ns(limiter->store);
 }
 
-/* The two words of a rule's hash key come from the limiter's seed and what makes a bucket the same
- * bucket, framed: a domain byte, then fixed widths or a length. */
-enum domain { DOMAIN_NUMBERS = 1, DOMAIN_NAME = 2 };
-
-struct frame {
-    uint64_t word[4];
-};
-
-static void derive_key(uint64_t hash_key[2], const struct weir_limiter *limiter, struct frame frame)
-{
-    for (uint64_t i = 0; i < 2; i++) {
-        frame.word[0] ^= i << 63;
-        hash_key[i] = siphash24(limiter->seed, &frame, sizeof frame);
-    }
-}
-
 void weir_rule_init(struct weir_rule *rule, const struct weir_limiter *limiter,
                     const struct weir_limit *limit)
 {
-    /* The rate in lowest terms, so that the same limit in other words is the same bucket; policy
-     * (on_full, waiting) is not part of it. */
-    uint64_t words = DOMAIN_NUMBERS | (uint64_t)limit->kind << 8 | (uint64_t)limit->first << 16
-                     | (uint64_t)limit->calendar << 24;
-    struct frame frame = {{words, limit->denominator, limit->scale, limit->capacity_micro}};
     rule->limit = *limit;
-    derive_key(rule->hash_key, limiter, frame);
+    identity_of_numbers(rule->hash_key, &limiter->identity, limit);
 }
 
 void weir_rule_init_named(struct weir_rule *rule, const struct weir_limiter *limiter,
                           const struct weir_limit *limit, const void *name, size_t name_len)
 {
-    struct frame frame = {{DOMAIN_NAME | (uint64_t)limit->kind << 8, name_len,
-                           siphash24(limiter->seed, name, name_len), 0}};
     rule->limit = *limit;
-    derive_key(rule->hash_key, limiter, frame);
+    identity_of_name(rule->hash_key, &limiter->identity, (enum weir_kind)limit->kind, name,
+                     name_len);
 }
 
 enum weir_status weir_rule_from_text(struct weir_rule *rule, const struct weir_limiter *limiter,

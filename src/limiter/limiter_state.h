@@ -5,6 +5,7 @@
 #ifndef WEIR_LIMITER_LIMITER_STATE_H
 #define WEIR_LIMITER_LIMITER_STATE_H
 
+#include "limiter/identity.h"
 #include "limiter/lines/lines.h"
 #include "limiter/submissions.h"
 #include "store/store.h"
@@ -13,7 +14,7 @@ struct weir_limiter {
     struct store *store;
     struct lines *lines;
     struct submissions submissions;
-    uint64_t seed[2];
+    struct identity_source identity;
 };
 
 #endif

@@ -28,7 +28,10 @@ static const char *remedy(const struct server *server)
 static void take_census(struct server *server, struct store_census *census)
 {
     const struct store *store = server->limiter->store;
-    store->ops->upkeep->census(store, census, store_now_ns(server));
+    *census = (struct store_census){.slot_count = 0};
+    if (store->ops->upkeep != NULL) {
+        store->ops->upkeep->census(store, census, store_now_ns(server));
+    }
     /* Relaxed: statistics. */
     atomic_store_explicit(&server->watch.live_count, census->live_count, memory_order_relaxed);
     atomic_store_explicit(&server->watch.free_count, census->free_count, memory_order_relaxed);
@@ -71,7 +74,7 @@ static void tell_filling(struct server *server, const struct store_census *censu
 {
     struct watch *watch = &server->watch;
     uint64_t taken_count = census->slot_count - census->free_count;
-    uint64_t percent = taken_count * 100 / census->slot_count;
+    uint64_t percent = census->slot_count > 0 ? taken_count * 100 / census->slot_count : 0;
     if (!watch->is_filling && percent >= FILLING_PERCENT) {
         LOG(&server->log, LOG_WARN, "table_filling", log_number("percent", percent),
             log_number("slots", census->slot_count), log_number("live", census->live_count),
@@ -116,7 +119,8 @@ static const struct loss {
 static void tell_name(struct server *server)
 {
     struct store *store = server->limiter->store;
-    enum store_name name = store->ops->upkeep->look_at_name(store);
+    const struct upkeep_ops *upkeep = store->ops->upkeep;
+    enum store_name name = upkeep != NULL ? upkeep->look_at_name(store) : STORE_NAMED;
     bool is_gone = name != STORE_NAMED;
     /* Relaxed: nothing follows from it. */
     bool was_gone =
@@ -161,6 +165,9 @@ void watch_follow(struct server *server)
     struct store_regained regained;
     struct weir_error error;
     struct room_mover mover;
+    if (store->ops->upkeep == NULL) {
+        return;
+    }
     room_mover_init(&mover);
     enum weir_status status = store->ops->upkeep->regain_name(
         store, &mover.lines, store_now_ns(server), &regained, &error);

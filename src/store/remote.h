@@ -35,7 +35,10 @@
 
 struct link;
 
+/*   is_of_all_hosts  hosts share the store: buckets have names that all compute alike (bucket_name.h) */
 struct remote_ops {
+    bool is_of_all_hosts;
+
     /* How much memory copy() needs for these questions. */
     size_t (*ask_bytes)(const struct store *store, const struct weir_request *requests,
                         size_t count);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/stores.h"
 #include "vector_run.h"
 
 static void expect_time(struct run *run, const struct step *step, const char *text, int64_t got_ns)
@@ -433,6 +434,7 @@ static const struct {
     {"table", STORE_TABLE, "memory:"},
     {"file", STORE_TABLE, "file:"}, // of a folder made for it
     {"forked", STORE_TABLE, "memory:?shared=yes"},
+    {"later", STORE_TABLE, "memory:"}, // behind a wire
 };
 enum { STORE_COUNT = sizeof STORES / sizeof STORES[0] };
 
@@ -467,13 +469,16 @@ int main(int argc, char **argv)
         store++;
     }
     if (argc < 3 || store == STORE_COUNT) {
-        fprintf(stderr, "usage: run_vectors core|shared|table|file|forked FILE.vec...\n");
+        fprintf(stderr, "usage: run_vectors core|shared|table|file|forked|later FILE.vec...\n");
         return 2;
     }
     run.store = STORES[store].kind;
     struct weir_error error = {.message = ""};
     struct weir_limiter_config config = {
-        .store = STORES[store].url, .seed = SEED, .caller_clock = true};
+        .store = STORES[store].url,
+        .seed = SEED,
+        .caller_clock = true,
+        .drivers = strcmp(STORES[store].name, "later") == 0 ? STORE_DRIVERS : NULL};
     enum weir_status status = strcmp(config.store, "file:") == 0
                                   ? open_file(&run, &error)
                                   : weir_limiter_open(&run.limiter, &config, &error);

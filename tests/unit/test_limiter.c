@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "store/driver.h"
 #include "weir/limiter.h"
 
 #define S UINT64_C(1000000000)
@@ -561,6 +562,69 @@ static void test_readings_of_the_callers_clock_are_utc(void **state)
     weir_limiter_close(limiter);
 }
 
+/* ---- a store that can do nothing but decide ---- */
+
+static void allow_all(struct store *store, const struct weir_request *requests,
+                      struct weir_decision *decisions, size_t count, uint64_t now_ns)
+{
+    (void)store, (void)requests, (void)now_ns;
+    for (size_t i = 0; i < count; i++) {
+        decisions[i] = (struct weir_decision){.verdict = WEIR_ALLOWED};
+    }
+}
+
+static uint64_t no_time(const struct store *store)
+{
+    (void)store;
+    return S;
+}
+
+static enum weir_status all_is_well(struct store *store)
+{
+    (void)store;
+    return WEIR_OK;
+}
+
+static void close_nothing(struct store *store)
+{
+    (void)store;
+}
+
+static enum weir_status read_bare(const char *url, char path[STORE_PATH_MAX],
+                                  struct weir_error *error)
+{
+    (void)url, (void)path, (void)error;
+    return WEIR_OK;
+}
+
+static enum weir_status open_bare(struct store **store, const char *url,
+                                  struct store_settings *settings, struct weir_error *error)
+{
+    static const struct store_ops OPS = {
+        .decide = allow_all, .now_ns = no_time, .status = all_is_well, .close = close_nothing};
+    static struct store bare = {.ops = &OPS};
+    (void)url, (void)settings, (void)error;
+    *store = &bare;
+    return WEIR_OK;
+}
+
+static void test_nobody_waits_over_a_store_without_lines(void **state)
+{
+    (void)state;
+    static const struct weir_store_driver BARE = {
+        .scheme = "bare:", .form = "bare:", .read = read_bare, .open = open_bare};
+    const struct weir_store_driver *const drivers[] = {&BARE, NULL};
+    const struct weir_limiter_config config = {.store = "bare:", .drivers = drivers};
+    struct weir_limiter *limiter;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    struct weir_rule rule = rule_of(limiter, "1/s");
+    assert_int_equal(weir_limiter_can_take(limiter, &rule, "k", 1, WEIR_UNIT).verdict,
+                     WEIR_ALLOWED);
+    assert_int_equal(weir_limiter_acquire(limiter, &rule, "k", 1, WEIR_UNIT, S).verdict,
+                     WEIR_FAILED);
+    weir_limiter_close(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +648,7 @@ int main(void)
         cmocka_unit_test(test_readings_beyond_the_last_count_as_the_last),
         cmocka_unit_test(test_a_fixed_limit_goes_by_the_wall_clock),
         cmocka_unit_test(test_readings_of_the_callers_clock_are_utc),
+        cmocka_unit_test(test_nobody_waits_over_a_store_without_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,6 +366,10 @@ bool lines_join(struct lines *lines, struct waiter *waiter, const struct weir_re
     waiter->turn = 0; // and no ticket
     waiter->gap = (struct span){0, 0};
     assert(requests[0].operation == WEIR_TAKE);
+    if (lines->store->ops->lines == NULL) { // nobody can be marked as waiting
+        lines_answer_failed(requests, count, decisions);
+        return false;
+    }
     if (is_in_vain(lines, requests, count)) {
         lines_answer_undecided(lines, requests, count, now_ns, decisions);
         return false;

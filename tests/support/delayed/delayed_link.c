@@ -367,8 +367,16 @@ static void link_close(struct link *link)
     free(link);
 }
 
-const struct remote_ops delayed_ops = {ask_bytes,      copy,      link_open,  link_send,
-                                       link_take_back, link_hear, link_probe, link_close};
+const struct remote_ops delayed_ops = {
+    .ask_bytes = ask_bytes,
+    .copy = copy,
+    .link_open = link_open,
+    .link_send = link_send,
+    .link_take_back = link_take_back,
+    .link_hear = link_hear,
+    .link_probe = link_probe,
+    .link_close = link_close,
+};
 
 void delayed_init(struct delayed_store *delayed, struct store *inner, uint64_t seed)
 {

@@ -240,7 +240,13 @@ struct weir_request {
  * and one that meets people in line locks the lines, too. A run that is charged, or has a window in it, or blocks, locks the stripes of its buckets for
  * an instant, and a take that comes upon one of them in that instant waits for it. A process that dies at
  * any point of it leaves every bucket right, at worst with these costs charged, all or some, and nobody
- * waiting. */
+ * waiting.
+ *
+ * A store that answers later, one of `drivers`, is another matter: the call sleeps for a round trip, allocates, and
+ * the first one starts a thread of the limiter's, which asks for all others and handles no signals. Where the store
+ * does not decide, on_error answers after 20 ms or so; while it is known to be away, at once. Of more than 1024
+ * requests, or 1 MiB of keys, some runs are asked after others, each part at a reading of the clock of its own; after a
+ * part that is not decided, on_error answers the rest. A run with 16 MiB of keys has no room, and on_error answers. */
 void weir_limiter_decide(struct weir_limiter *limiter, const struct weir_request *requests,
                          struct weir_decision *decisions, size_t count);
 
@@ -272,12 +278,14 @@ struct weir_submission {
     uint64_t opaque[8];
 };
 
-/* Readable (POLLIN) as long as an answer waits to be collected, in poll(), epoll and their like, level-triggered or
- * not. The limiter's: do not read or close it. -1, with errno, if there is no descriptor to be had. Thread-safe. */
+/* Readable (POLLIN) as long as an answer waits to be collected, in poll(), epoll and their like; edge-triggered, collect
+ * until there is nothing. The limiter's: do not read or close it. -1, with errno, if there is no descriptor to be had.
+ * Always the same one in one process. A child of fork() asks for its own: there it is another one, and what its parent
+ * has submitted is not collected. Thread-safe. */
 int weir_limiter_poll_fd(struct weir_limiter *limiter);
 
-/* Asks, and never sleeps. Where the store does not decide, on_error of each limit answers, after 20 ms or so at the
- * latest. After weir_limiter_poll_fd() has given a descriptor. Thread-safe. */
+/* Asks, and never sleeps for the store. Where it does not decide, on_error of each limit answers, as above.
+ * weir_limiter_close() answers what is still asked, and nobody collects it. Thread-safe. */
 void weir_limiter_submit(struct weir_limiter *limiter, struct weir_submission *submission);
 
 /* A submission that is answered, in the order of the answers; NULL: none now. Thread-safe. */
@@ -340,6 +348,7 @@ bool weir_limiter_unblock(struct weir_limiter *limiter, const struct weir_rule *
  * whoever finds no place is refused. A timeout of 0 is weir_limiter_take(); one above WEIR_SPAN_NS_MAX
  * counts as that. Not for a limiter with a `caller_clock`, which knows no instant at which to wake.
  * Thread-safe. Blocks the calling thread, and no other; the limiter must not be closed meanwhile.
+ * Where nobody can wait in a store (of `drivers`), the answer is an error, and nothing is charged.
  * A point of cancellation while it sleeps. A thread that pthread_cancel() ends there gives its place back at
  * once, and those behind it move up. If it was let through at that very instant, the charge stays, as for a
  * thread that is cancelled just after this call. No other call of this header is a point of cancellation. */

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
+#include <stddef.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,7 +15,6 @@
 /* What a submission's `opaque` holds. */
 struct submitted {
     struct attendant_ask ask; // first
-    struct weir_submission *submission;
     struct submissions *submissions;
 };
 _Static_assert(sizeof(struct submitted) <= sizeof(((struct weir_submission *)0)->opaque),
@@ -24,9 +25,45 @@ static struct submitted *submitted_of(struct weir_submission *submission)
     return (struct submitted *)(void *)submission->opaque;
 }
 
+static struct weir_submission *submission_of(struct submitted *submitted)
+{
+    char *opaque = (char *)submitted;
+    return (struct weir_submission *)(void *)(opaque - offsetof(struct weir_submission, opaque));
+}
+
+/* ---- in a child of fork() ---- */
+
+/* A child has its parent's mutex, maybe locked by a thread that it does not have, and its parent's counter. So it
+ * begins anew, when it first calls. The descriptor stays open: the program may have closed it in the child, with all
+ * others, and its number may be somebody else's. While one thread does it `owner` is -pid, which is no other child's. */
+static void begin_here(struct submissions *submissions)
+{
+    pid_t here = getpid();
+    for (;;) {
+        pid_t seen = __atomic_load_n(&submissions->owner, __ATOMIC_ACQUIRE);
+        if (seen == here) {
+            return;
+        }
+        if (seen == -here) {
+            (void)sched_yield(); // another thread of this process does it
+        } else if (__atomic_compare_exchange_n(&submissions->owner, &seen, -here, false,
+                                               __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            submissions->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+            submissions->fd = -1;
+            submissions->first = submissions->last = NULL;
+            __atomic_store_n(&submissions->owner, here, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+/* ---- the flag ---- */
+
 /* Neither of the two can fail: the counter is 0 or 1. */
 static void raise_flag(int fd)
 {
+    if (fd < 0) {
+        return;
+    }
     const uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof one);
     assert(written == (ssize_t)sizeof one);
@@ -35,11 +72,16 @@ static void raise_flag(int fd)
 
 static void lower_flag(int fd)
 {
+    if (fd < 0) {
+        return;
+    }
     uint64_t count;
     ssize_t got = read(fd, &count, sizeof count);
     assert(got == (ssize_t)sizeof count);
     (void)got;
 }
+
+/* ---- answers ---- */
 
 /* Its answers are there. */
 static void complete(struct attendant_ask *ask)
@@ -61,9 +103,10 @@ static void complete(struct attendant_ask *ask)
 int weir_limiter_poll_fd(struct weir_limiter *limiter)
 {
     struct submissions *submissions = &limiter->submissions;
+    begin_here(submissions);
     (void)pthread_mutex_lock(&submissions->mutex);
     if (submissions->fd < 0) {
-        submissions->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        submissions->fd = eventfd(submissions->first != NULL, EFD_NONBLOCK | EFD_CLOEXEC);
     }
     int fd = submissions->fd;
     (void)pthread_mutex_unlock(&submissions->mutex);
@@ -74,13 +117,12 @@ void weir_limiter_submit(struct weir_limiter *limiter, struct weir_submission *s
 {
     struct store *store = limiter->store;
     struct submitted *submitted = submitted_of(submission);
-    assert(limiter->submissions.fd >= 0);
+    begin_here(&limiter->submissions);
     *submitted = (struct submitted){.ask = {.requests = submission->requests,
                                             .decisions = submission->decisions,
                                             .count = submission->count,
                                             .now_ns = STORE_NOW,
                                             .done = complete},
-                                    .submission = submission,
                                     .submissions = &limiter->submissions};
     int before = cancel_forbid();
     if (store->attendant != NULL && submission->count > 0) {
@@ -96,6 +138,7 @@ void weir_limiter_submit(struct weir_limiter *limiter, struct weir_submission *s
 struct weir_submission *weir_limiter_collect(struct weir_limiter *limiter)
 {
     struct submissions *submissions = &limiter->submissions;
+    begin_here(submissions);
     int before = cancel_forbid();
     (void)pthread_mutex_lock(&submissions->mutex);
     struct submitted *first = submissions->first;
@@ -107,17 +150,18 @@ struct weir_submission *weir_limiter_collect(struct weir_limiter *limiter)
     }
     (void)pthread_mutex_unlock(&submissions->mutex);
     cancel_allow(before);
-    return first != NULL ? first->submission : NULL;
+    return first != NULL ? submission_of(first) : NULL;
 }
 
 void submissions_open(struct submissions *submissions)
 {
-    *submissions = (struct submissions){.fd = -1};
+    *submissions = (struct submissions){.owner = getpid(), .fd = -1};
     (void)pthread_mutex_init(&submissions->mutex, NULL);
 }
 
 void submissions_close(struct submissions *submissions)
 {
+    begin_here(submissions);
     if (submissions->fd >= 0) {
         (void)close(submissions->fd);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/attendant.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,17 +16,20 @@
 #include "sync/atomic.h"
 #include "sync/cancel.h"
 
+/* How much is asked as one batch, so that a call of any length finds room in the port: so many questions, or so many
+ * bytes of keys, and as far as a run goes. */
+enum { PIECE_COUNT = 1024, PIECE_KEY_BYTES = 1 << 20 };
+
 /*   owner       the process whose thread it is
  *   asked       what the thread has not seen yet, the last one first
- *   is_started  under the mutex, and never false again
- *   is_ending   under the mutex; the thread is woken */
+ *   is_running  set under the mutex, once, when the thread has started; and read by all
+ *   is_ending   set when nobody asks any more; the thread is woken */
 struct attendant {
     struct store *store;
     pid_t owner;
     struct attendant_ask *asked;
     pthread_mutex_t mutex;
-    bool is_started;
-    uint64_t is_running; // is_started, for those who do not lock
+    uint64_t is_running;
     uint64_t is_ending;
     pthread_t thread;
     struct poll_loop loop;
@@ -41,22 +45,65 @@ static uint64_t utc_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+/* What is not decided yet. */
 static void fail(struct attendant_ask *ask)
 {
-    answer_undecided(ask->requests, ask->decisions, ask->count, utc_ns());
+    size_t at = ask->decided_count;
+    answer_undecided(ask->requests + at, ask->decisions + at, ask->count - at, utc_ns());
     ask->done(ask);
 }
 
+/* ---- piece by piece ---- */
+
+/* How many questions go out next: whole runs. */
+static size_t piece_length(const struct attendant_ask *ask)
+{
+    const struct weir_request *requests = ask->requests + ask->decided_count;
+    size_t left = ask->count - ask->decided_count;
+    size_t whole = 0;
+    size_t key_bytes = 0;
+    for (size_t i = 0; i < left; i++) {
+        key_bytes += requests[i].key_len;
+        bool is_full = i >= PIECE_COUNT || key_bytes > PIECE_KEY_BYTES;
+        if (is_full && whole > 0) {
+            return whole;
+        }
+        whole = requests[i].and_next ? whole : i + 1;
+    }
+    return left;
+}
+
+static void ask_piece(struct port *port, struct attendant_ask *ask,
+                      void (*on_answers)(struct batch *batch))
+{
+    struct asking asking = {.requests = ask->requests + ask->decided_count,
+                            .count = piece_length(ask),
+                            .now_ns = ask->now_ns,
+                            .asker = ask,
+                            .done = on_answers};
+    if (port_decide(port, &asking) == NULL) {
+        fail(ask);
+    }
+}
+
+/* The next piece goes out when the one before it is answered: they are decided in order. */
 static void on_answers(struct batch *batch)
 {
     struct attendant_ask *ask = batch->asker;
-    if (batch->fate == FATE_DECIDED) {
-        batch_answer(batch, ask->requests, ask->decisions);
-        port_forget(batch);
-        ask->done(ask);
-    } else {
-        port_forget(batch);
+    struct port *port = batch->port;
+    bool is_decided = batch->fate == FATE_DECIDED;
+    if (is_decided) {
+        batch_answer(batch, ask->requests + ask->decided_count,
+                     ask->decisions + ask->decided_count);
+        ask->decided_count += batch->count;
+    }
+    port_forget(batch);
+    if (!is_decided) {
         fail(ask);
+    } else if (ask->decided_count < ask->count) {
+        ask_piece(port, ask, on_answers);
+    } else {
+        ask->done(ask);
     }
 }
 
@@ -81,14 +128,7 @@ static void send_asked(struct attendant *attendant)
     struct attendant_ask *ask = take_asked(attendant);
     while (ask != NULL) {
         struct attendant_ask *next = ask->next; // it may be gone when it is done
-        struct asking asking = {.requests = ask->requests,
-                                .count = ask->count,
-                                .now_ns = ask->now_ns,
-                                .asker = ask,
-                                .done = on_answers};
-        if (port_decide(attendant->port, &asking) == NULL) {
-            fail(ask);
-        }
+        ask_piece(attendant->port, ask, on_answers);
         ask = next;
     }
     port_flush(attendant->port);
@@ -142,10 +182,10 @@ static bool is_running(struct attendant *attendant)
         return true;
     }
     (void)pthread_mutex_lock(&attendant->mutex);
-    attendant->is_started = attendant->is_started || start(attendant);
-    store_release(&attendant->is_running, attendant->is_started);
+    bool is_started = load_relaxed(&attendant->is_running) != 0 || start(attendant);
+    store_release(&attendant->is_running, is_started);
     (void)pthread_mutex_unlock(&attendant->mutex);
-    return attendant->is_started;
+    return is_started;
 }
 
 /* ---- for everybody ---- */
@@ -172,7 +212,7 @@ void attendant_close(struct attendant *attendant)
     if (attendant == NULL || attendant_is_inherited(attendant)) {
         return;
     }
-    if (attendant->is_started) {
+    if (load_acquire(&attendant->is_running) != 0) {
         store_release(&attendant->is_ending, 1);
         poll_loop_wake(&attendant->loop);
         (void)pthread_join(attendant->thread, NULL);
@@ -189,6 +229,7 @@ void attendant_close(struct attendant *attendant)
 
 void attendant_ask(struct attendant *attendant, struct attendant_ask *ask)
 {
+    assert(ask->count > 0 && ask->decided_count == 0);
     if (attendant_is_inherited(attendant) || !is_running(attendant)) {
         fail(ask);
         return;
@@ -198,7 +239,7 @@ void attendant_ask(struct attendant *attendant, struct attendant_ask *ask)
         ask->next = last;
     } while (!__atomic_compare_exchange_n(&attendant->asked, &last, ask, true, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
-    if (ask->next == NULL) { // otherwise it was woken for the one before
+    if (last == NULL) { // otherwise it was woken for the one before. The ask may be done and gone
         poll_loop_wake(&attendant->loop);
     }
 }

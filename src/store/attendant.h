@@ -5,7 +5,7 @@
  * attendant ever starts.
  *
  *     struct attendant *attendant = attendant_open(store);
- *     attendant_decide(attendant, requests, decisions, count, STORE_NOW);    // sleeps until it is decided
+ *     attendant_decide(attendant, requests, decisions, count, STORE_NOW); // sleeps until it is decided
  *     attendant_close(attendant);
  *
  * Where the store does not decide, on_error of each limit answers: at once while it is down, otherwise after
@@ -25,14 +25,16 @@
 
 struct attendant;
 
-/* What is asked. The asker's memory, and all that it points to, until done() has begun.
+/* What is asked, all zeroes but for this. The asker's memory, and all that it points to, until done() has begun.
+ *   count   1 or more. What is too much for one batch goes in several, one after the other, each of whole runs; after
+ *           one that is not decided on_error answers the rest
  *   done()  called once, in the attendant's thread, or from within attendant_ask(): the decisions are there. It must not
  *           block */
 struct attendant_ask {
     struct attendant_ask *next;
     const struct weir_request *requests;
     struct weir_decision *decisions;
-    size_t count;
+    size_t count, decided_count;
     uint64_t now_ns;
     void (*done)(struct attendant_ask *ask);
 };

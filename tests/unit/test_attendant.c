@@ -1,0 +1,1012 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A limiter whose store answers later: the table behind the wire of tests/support/delayed, asked by the attendant for
+ * the threads of this process. Nothing is slept for: what is waited for comes, or this program is ended.
+ *
+ * The store has 20 ms of real time to answer. A machine that stops this program for as long makes an answer an error;
+ * so what is counted allows for errors, and most tests begin with a take that is decided. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/stores.h"
+#include "store/remote.h"
+#include "sync/atomic.h"
+#include "weir/weir.h"
+
+enum { END_S = 120, THREADS = 8, TAKES = 1000, TRIES = 50, LISTS_MAX = 1 << 16 };
+
+/* ---- the wire ---- */
+
+/* The words of delayed_driver.c that are used here. */
+enum word {
+    WAY_NS = 1,
+    THERE_NS,
+    BACK_NS,
+    PARTS,
+    UNKNOWN_BACK = 11,
+    IS_SILENT = 13,
+    REFUSES,
+    FAILS
+};
+
+static uint64_t *words;
+
+static void set_wire(enum word word, uint64_t value)
+{
+    __atomic_store_n(&words[word], value, __ATOMIC_RELAXED);
+}
+
+static int lay_wire(void **state)
+{
+    (void)state;
+    char path[32];
+    int fd = memfd_create("wire", MFD_CLOEXEC);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd < 0 || ftruncate(fd, 16 * sizeof *words) != 0 || setenv("WEIR_DELAYED", path, 1) != 0) {
+        return -1;
+    }
+    void *at = mmap(NULL, 16 * sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    words = at;
+    (void)alarm(END_S);
+    return at != MAP_FAILED ? 0 : -1;
+}
+
+/* ---- who looks on ---- */
+
+/* A gate through which all that is asked goes, in the attendant's thread.
+ *   lists   how many were sent, and of how many batches each */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int at_gate;
+static atomic_uint list_count;
+static atomic_uint lists[LISTS_MAX];
+static struct remote_ops watched_remote;
+static struct store_ops watched_ops;
+static const struct remote_ops *wire_remote;
+static bool has_no_lines;
+
+static void send_watched(struct link *link, struct batch_list *asked)
+{
+    unsigned count = 0;
+    for (const struct batch *batch = asked->first; batch != NULL;
+         batch = batch_list_next(asked, batch)) {
+        count++;
+    }
+    atomic_store(&lists[atomic_load(&list_count) % LISTS_MAX], count);
+    atomic_fetch_add(&list_count, 1);
+    atomic_fetch_add(&at_gate, 1);
+    (void)pthread_mutex_lock(&gate);
+    (void)pthread_mutex_unlock(&gate);
+    atomic_fetch_sub(&at_gate, 1);
+    wire_remote->link_send(link, asked);
+}
+
+static unsigned sent_count(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < atomic_load(&list_count); i++) {
+        count += atomic_load(&lists[i % LISTS_MAX]);
+    }
+    return count;
+}
+
+static enum weir_status open_watched(struct store **store, const char *url,
+                                     struct store_settings *settings, struct weir_error *error)
+{
+    enum weir_status status = STORE_DRIVERS[0]->open(store, url, settings, error);
+    if (status == WEIR_OK) {
+        wire_remote = (*store)->ops->remote;
+        watched_remote = *wire_remote;
+        watched_remote.link_send = send_watched;
+        watched_ops = *(*store)->ops;
+        watched_ops.remote = &watched_remote;
+        watched_ops.lines = has_no_lines ? NULL : watched_ops.lines;
+        (*store)->ops = &watched_ops;
+    }
+    return status;
+}
+
+static enum weir_status read_watched(const char *url, char path[STORE_PATH_MAX],
+                                     struct weir_error *error)
+{
+    return STORE_DRIVERS[0]->read(url, path, error);
+}
+
+static const struct weir_store_driver WATCHED = {
+    .scheme = "memory:", .form = "memory:", .read = read_watched, .open = open_watched};
+static const struct weir_store_driver *const DRIVERS[] = {&WATCHED, NULL};
+
+/* ---- limiters ---- */
+
+static struct weir_limiter *limiter;
+static struct weir_rule refusing, allowing; // under on_error
+
+static struct weir_limiter *open_with(const struct weir_store_driver *const *drivers,
+                                      bool is_caller_clock)
+{
+    struct weir_limiter *opened;
+    const struct weir_limiter_config config = {.memory_bytes = 4 << 20,
+                                               .seed = {1, 2},
+                                               .drivers = drivers,
+                                               .caller_clock = is_caller_clock};
+    assert_int_equal(weir_limiter_open(&opened, &config, NULL), WEIR_OK);
+    return opened;
+}
+
+static struct weir_rule rule_of(const char *text)
+{
+    struct weir_rule rule;
+    assert_int_equal(weir_rule_from_text(&rule, limiter, text, NULL), WEIR_OK);
+    return rule;
+}
+
+static int open_limiter(void **state)
+{
+    (void)state;
+    memset(words, 0, 16 * sizeof *words);
+    atomic_store(&list_count, 0);
+    limiter = open_with(DRIVERS, false);
+    refusing = rule_of("100000/100d");
+    allowing = rule_of("100000/100d on_error=allow");
+    return 0;
+}
+
+static int close_limiter(void **state)
+{
+    (void)state;
+    weir_limiter_close(limiter);
+    return 0;
+}
+
+static struct weir_decision take(const struct weir_rule *rule, const char *key)
+{
+    return weir_limiter_take(limiter, rule, key, strlen(key), WEIR_UNIT);
+}
+
+/* The store answers within 20 ms, now. */
+static void wait_for_answers(void)
+{
+    while (take(&refusing, "whoever").verdict != WEIR_ALLOWED) {
+    }
+}
+
+/* The breaker is open: what is asked now does not go out. */
+static void wait_for_outage(void)
+{
+    unsigned before;
+    do {
+        before = sent_count();
+        assert_int_not_equal(take(&refusing, "nobody").verdict, WEIR_LIMITED);
+    } while (sent_count() != before);
+}
+
+static uint64_t level_of(const char *key)
+{
+    struct weir_detail detail;
+    struct weir_request request = {.rule = &refusing,
+                                   .key = key,
+                                   .key_len = strlen(key),
+                                   .operation = WEIR_SHOW,
+                                   .detail = &detail};
+    struct weir_decision decision;
+    do {
+        weir_limiter_decide(limiter, &request, &decision, 1);
+    } while (decision.verdict == WEIR_FAILED);
+    return 100000 - decision.remaining;
+}
+
+/* ---- answers ---- */
+
+enum { QUESTIONS = 24, ROUNDS = 3000 };
+
+static uint64_t random_word(void)
+{
+    static uint64_t word = 88172645463325252;
+    word ^= word << 13;
+    word ^= word >> 7;
+    word ^= word << 17;
+    return word >> 16;
+}
+
+static struct weir_request random_request(const struct weir_rule *rules, size_t rule_count,
+                                          struct weir_detail *detail)
+{
+    static const char KEYS[] = "abcdef";
+    bool is_take = random_word() % 2 == 0;
+    return (struct weir_request){
+        .rule = &rules[random_word() % rule_count],
+        .key = &KEYS[random_word() % (sizeof KEYS - 1)],
+        .key_len = random_word() % 8 != 0,
+        .cost_micro = random_word() % 4 * WEIR_UNIT,
+        .operation = is_take ? WEIR_TAKE : (enum weir_operation)(random_word() % 8),
+        .and_next = random_word() % 3 == 0,
+        .shadow = random_word() % 6 == 0,
+        .detail = random_word() % 2 == 0 ? detail : NULL,
+        .block_ns = random_word() % 1000000000,
+    };
+}
+
+static void assert_same_decision(const struct weir_decision *a, const struct weir_decision *b)
+{
+    assert_int_equal(a->verdict, b->verdict);
+    assert_int_equal(a->capacity, b->capacity);
+    assert_int_equal(a->remaining, b->remaining);
+    assert_int_equal(a->retry_after_ns, b->retry_after_ns);
+    assert_int_equal(a->reset_after_ns, b->reset_after_ns);
+    assert_int_equal(a->delay_ns, b->delay_ns);
+}
+
+static void assert_same_detail(const struct weir_detail *a, const struct weir_detail *b)
+{
+    assert_memory_equal(&a->amount, &b->amount, sizeof a->amount);
+    assert_int_equal(a->empty_at_ns, b->empty_at_ns);
+    assert_int_equal(a->full, b->full);
+    assert_int_equal(a->existed, b->existed);
+    assert_int_equal(a->waiting, b->waiting);
+}
+
+/* False: the machine stopped this program for 20 ms, so the store did not answer, and what comes later differs. */
+static bool decided_alike(const struct weir_decision *late, const struct weir_decision *at_once,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (late[i].verdict == WEIR_FAILED && at_once[i].verdict != WEIR_FAILED) {
+            return false;
+        }
+        assert_same_decision(&late[i], &at_once[i]);
+    }
+    return true;
+}
+
+static void try_often(bool (*try)(void))
+{
+    for (int i = 0; !try(); i++) {
+        assert_true(i < TRIES);
+    }
+}
+
+static bool ask_at_random(void)
+{
+    struct weir_limiter *late = open_with(DRIVERS, true), *at_once = open_with(NULL, true);
+    const char *texts[] = {"5/s",        "3/2s block=500ms", "sliding 4/s",
+                           "window 6/s", "fixed 9/s",        "5/s capacity=9 on_full=allow",
+                           "queue 4/s"};
+    struct weir_rule rules[sizeof texts / sizeof texts[0]];
+    struct weir_request requests[2][QUESTIONS];
+    struct weir_detail details[2][QUESTIONS];
+    struct weir_decision decisions[2][QUESTIONS];
+    uint64_t now_ns = 1000000000;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_int_equal(weir_rule_from_text(&rules[i], late, texts[i], NULL), WEIR_OK);
+    }
+    set_wire(PARTS, 3);
+    for (struct weir_decision first = {.verdict = WEIR_FAILED}; first.verdict == WEIR_FAILED;) {
+        first = weir_limiter_take_at(late, &rules[0], "z", 1, 0, now_ns);
+    }
+    bool is_alike = true;
+    for (int round = 0; is_alike && round < ROUNDS; round++) {
+        size_t count = random_word() % QUESTIONS + 1;
+        now_ns += random_word() % 300000000;
+        memset(details, 0, sizeof details);
+        for (size_t i = 0; i < count; i++) {
+            requests[0][i] = random_request(rules, sizeof rules / sizeof rules[0], &details[0][i]);
+            requests[1][i] = requests[0][i];
+            requests[1][i].detail = requests[0][i].detail != NULL ? &details[1][i] : NULL;
+        }
+        weir_limiter_decide_at(late, requests[0], decisions[0], count, now_ns);
+        weir_limiter_decide_at(at_once, requests[1], decisions[1], count, now_ns);
+        is_alike = decided_alike(decisions[0], decisions[1], count);
+        for (size_t i = 0; is_alike && i < count; i++) {
+            assert_same_detail(&details[0][i], &details[1][i]);
+        }
+    }
+    weir_limiter_close(late);
+    weir_limiter_close(at_once);
+    return is_alike;
+}
+
+/* The same questions to both, at the same readings. */
+static void answers_are_the_tables(void **state)
+{
+    (void)state;
+    try_often(ask_at_random);
+}
+
+static void nothing_is_answered_at_once(void **state)
+{
+    (void)state;
+    weir_limiter_decide(limiter, NULL, NULL, 0);
+    assert_int_equal(atomic_load(&list_count), 0);
+}
+
+enum { MANY = 6000, KEY_BYTES = 10000 };
+
+/* In runs of three, of other lengths than what divides them into batches. */
+static struct weir_request *make_many(const struct weir_rule rules[2], char *keys, size_t key_len)
+{
+    struct weir_request *requests = calloc(MANY, sizeof *requests);
+    assert_non_null(requests);
+    for (int i = 0; i < MANY; i++) {
+        char *key = keys + (size_t)i * KEY_BYTES;
+        (void)snprintf(key, 5, "%4d", i % 500);
+        requests[i] = (struct weir_request){.rule = &rules[i % 3 == 1],
+                                            .key = key,
+                                            .key_len = key_len,
+                                            .cost_micro = WEIR_UNIT,
+                                            .and_next = i % 3 != 2};
+    }
+    return requests;
+}
+
+static bool ask_many(size_t key_len)
+{
+    struct weir_limiter *late = open_with(DRIVERS, true), *at_once = open_with(NULL, true);
+    struct weir_rule rules[2];
+    assert_int_equal(weir_rule_from_text(&rules[0], late, "3/s", NULL), WEIR_OK);
+    assert_int_equal(weir_rule_from_text(&rules[1], late, "4/s", NULL), WEIR_OK);
+    char *keys = calloc(MANY, KEY_BYTES);
+    struct weir_decision *decisions = calloc((size_t)2 * MANY, sizeof *decisions);
+    assert_true(keys != NULL && decisions != NULL);
+    struct weir_request *requests = make_many(rules, keys, key_len);
+    while (weir_limiter_take_at(late, &rules[0], "z", 1, 0, 1).verdict == WEIR_FAILED) {
+    }
+    unsigned before = sent_count();
+    weir_limiter_decide_at(late, requests, decisions, MANY, 1);
+    weir_limiter_decide_at(at_once, requests, decisions + MANY, MANY, 1);
+    bool is_alike = decided_alike(decisions, decisions + MANY, MANY);
+    assert_true(!is_alike || sent_count() - before > MANY / 1024);
+    free(requests);
+    free(decisions);
+    free(keys);
+    weir_limiter_close(late);
+    weir_limiter_close(at_once);
+    return is_alike;
+}
+
+static bool ask_many_questions(void)
+{
+    return ask_many(4);
+}
+
+/* 60 MB of them, and a port has room for 16. */
+static bool ask_many_bytes(void)
+{
+    return ask_many(KEY_BYTES);
+}
+
+static void call_of_any_length_is_decided(void **state)
+{
+    (void)state;
+    try_often(ask_many_questions);
+    try_often(ask_many_bytes);
+}
+
+/* A run cannot be asked in two batches; nor a key. */
+static void run_that_has_no_room_is_answered_by_on_error(void **state)
+{
+    (void)state;
+    enum { BYTES = 20 << 20 };
+    char *key = calloc(1, BYTES);
+    wait_for_answers();
+    assert_int_equal(weir_limiter_take(limiter, &refusing, key, BYTES, 0).verdict, WEIR_FAILED);
+    assert_int_equal(weir_limiter_take(limiter, &allowing, key, BYTES, 0).verdict, WEIR_ALLOWED);
+    wait_for_answers();
+    free(key);
+}
+
+/* ---- threads ---- */
+
+/*   allowed, failed  what it was told */
+struct taker {
+    pthread_t thread;
+    int allowed, failed;
+};
+
+static void *take_often(void *context)
+{
+    struct taker *taker = context;
+    for (int i = 0; i < TAKES; i++) {
+        enum weir_verdict verdict = take(&refusing, "all").verdict;
+        taker->allowed += verdict == WEIR_ALLOWED;
+        taker->failed += verdict == WEIR_FAILED;
+    }
+    return NULL;
+}
+
+static void what_threads_take_is_charged_once(void **state)
+{
+    (void)state;
+    struct taker takers[THREADS] = {{.allowed = 0}};
+    uint64_t allowed = 0, failed = 0;
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&takers[i].thread, NULL, take_often, &takers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(takers[i].thread, NULL), 0);
+        allowed += (uint64_t)takers[i].allowed;
+        failed += (uint64_t)takers[i].failed;
+    }
+    assert_int_equal(allowed + failed, THREADS * TAKES);
+    assert_true(allowed > 0);
+    assert_in_range(level_of("all"), allowed, allowed + failed);
+    printf("%u batches in %u lists\n", sent_count(), atomic_load(&list_count));
+}
+
+/* ---- when the store does not answer ---- */
+
+static void on_error_answers_while_the_store_is_silent(void **state)
+{
+    (void)state;
+    wait_for_answers();
+    set_wire(IS_SILENT, 1);
+    wait_for_outage();
+    unsigned before = sent_count();
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(take(&refusing, "alice").verdict, WEIR_FAILED);
+        struct weir_decision decision = take(&allowing, "alice");
+        assert_int_equal(decision.verdict, WEIR_ALLOWED);
+        assert_int_equal(decision.remaining, 100000 - 1);
+        assert_false(weir_limiter_unblock(limiter, &allowing, "alice", 5));
+    }
+    assert_int_equal(sent_count(), before);
+    set_wire(IS_SILENT, 0);
+    wait_for_answers();
+    assert_int_equal(take(&allowing, "alice").remaining, 100000 - 1); // none of them was charged
+}
+
+/* At the first question already. */
+static void on_error_answers_while_nobody_can_connect(void **state)
+{
+    (void)state;
+    for (uint64_t fails = 0; fails < 2; fails++) {
+        weir_limiter_close(limiter);
+        set_wire(REFUSES, 1);
+        set_wire(FAILS, fails);
+        limiter = open_with(DRIVERS, false);
+        assert_int_equal(take(&refusing, "alice").verdict, WEIR_FAILED);
+        assert_int_equal(take(&allowing, "alice").verdict, WEIR_ALLOWED);
+        assert_int_equal(sent_count(), 0);
+        set_wire(REFUSES, 0);
+        wait_for_answers();
+        assert_int_equal(level_of("alice"), 0);
+        atomic_store(&list_count, 0);
+    }
+}
+
+/* A charge whose answer was lost stays, and is not made once more. */
+static void unknown_is_never_asked_again(void **state)
+{
+    (void)state;
+    set_wire(UNKNOWN_BACK, 1000); // before the first connection
+    assert_int_equal(take(&refusing, "alice").verdict, WEIR_FAILED);
+    assert_int_equal(take(&allowing, "alice").verdict, WEIR_ALLOWED);
+    unsigned sent = sent_count();
+    assert_true(sent <= 2);
+    set_wire(UNKNOWN_BACK, 0);
+    assert_int_equal(level_of("alice"), sent);
+}
+
+/* ---- without descriptors, memory for a stack, or lines ---- */
+
+static void without_a_descriptor_on_error_answers(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum weir_verdict refused = take(&refusing, "alice").verdict;
+    enum weir_verdict allowed = take(&allowing, "alice").verdict;
+    int fd = weir_limiter_poll_fd(limiter);
+    int error = errno;
+    struct weir_submission submission = {.count = 0};
+    weir_limiter_submit(limiter, &submission);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(refused, WEIR_FAILED);
+    assert_int_equal(allowed, WEIR_ALLOWED);
+    assert_int_equal(fd, -1);
+    assert_int_equal(error, EMFILE);
+    wait_for_answers();
+    struct pollfd polled = {.fd = weir_limiter_poll_fd(limiter), .events = POLLIN};
+    assert_int_equal(poll(&polled, 1, 0), 1); // what was answered before there was a descriptor
+    assert_ptr_equal(weir_limiter_collect(limiter), &submission);
+    assert_int_equal(poll(&polled, 1, 0), 0);
+}
+
+#if !defined(WEIR_TSAN) // which ends the program if there is no thread
+static void without_a_thread_on_error_answers(void **state)
+{
+    (void)state;
+    pthread_attr_t before, large;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&large), 0);
+    assert_int_equal(pthread_attr_setstacksize(&large, SIZE_MAX / 8), 0);
+    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    assert_int_equal(take(&refusing, "alice").verdict, WEIR_FAILED);
+    assert_int_equal(take(&allowing, "alice").verdict, WEIR_ALLOWED);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    (void)pthread_attr_destroy(&large);
+    (void)pthread_attr_destroy(&before);
+    wait_for_answers();
+}
+#endif
+
+static void store_may_have_no_lines(void **state)
+{
+    (void)state;
+    weir_limiter_close(limiter);
+    has_no_lines = true;
+    limiter = open_with(DRIVERS, false);
+    has_no_lines = false;
+    wait_for_answers();
+    struct weir_decision decision =
+        weir_limiter_acquire(limiter, &refusing, "alice", 5, WEIR_UNIT, 1000000000);
+    assert_int_equal(decision.verdict, WEIR_FAILED);
+}
+
+static void thread_waits_in_line_for_a_store_that_answers_later(void **state)
+{
+    (void)state;
+    struct weir_rule rule = rule_of("50/s capacity=1");
+    wait_for_answers();
+    set_wire(WAY_NS, 1000000);
+    uint64_t begin_ns = weir_clock_now_ns();
+    for (int i = 0; i < 6; i++) {
+        struct weir_decision decision =
+            weir_limiter_acquire(limiter, &rule, "alice", 5, WEIR_UNIT, UINT64_C(60000000000));
+        assert_int_equal(decision.verdict, WEIR_ALLOWED);
+    }
+    assert_true(weir_clock_now_ns() - begin_ns >= 5 * UINT64_C(20000000));
+    assert_int_not_equal(weir_limiter_acquire(limiter, &rule, "alice", 5, WEIR_UNIT, 0).verdict,
+                         WEIR_ALLOWED);
+}
+
+/* ---- signals and cancellation ---- */
+
+static atomic_int signal_count;
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signal_count, 1);
+}
+
+/* A signal that all threads of the program block stays pending: the attendant is none who takes it. */
+static void signals_are_the_programs(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_handler = count_signal};
+    sigset_t usual, blocked, pending;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    wait_for_answers();
+    (void)sigemptyset(&blocked);
+    (void)sigaddset(&blocked, SIGUSR1);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, &usual), 0);
+    assert_int_equal(kill(getpid(), SIGUSR1), 0);
+    wait_for_answers(); // the attendant has run meanwhile
+    assert_int_equal(sigpending(&pending), 0);
+    assert_int_equal(sigismember(&pending, SIGUSR1), 1);
+    assert_int_equal(atomic_load(&signal_count), 0);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &usual, NULL), 0);
+    assert_int_equal(atomic_load(&signal_count), 1);
+}
+
+static void *take_cancellably(void *unused)
+{
+    int before;
+    (void)unused;
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+    (void)take(&refusing, "alice");
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Whatever it allows: the attendant has an address in its stack until it is answered. */
+static void cancelled_thread_stays_until_it_is_answered(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    struct timespec until;
+    wait_for_answers();
+    (void)pthread_mutex_lock(&gate);
+    assert_int_equal(pthread_create(&thread, NULL, take_cancellably, NULL), 0);
+    while (atomic_load(&at_gate) == 0) {
+    }
+    assert_int_equal(pthread_cancel(thread), 0);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += until.tv_nsec / 950000000;
+    until.tv_nsec = (until.tv_nsec + 50000000) % 1000000000;
+    int ended = pthread_timedjoin_np(thread, NULL, &until);
+    (void)pthread_mutex_unlock(&gate);
+    assert_int_equal(ended, ETIMEDOUT);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    wait_for_answers();
+}
+
+/* The first question, with which the attendant starts, is no point of cancellation either. */
+static void *take_cancelled(void *reached)
+{
+    (void)pthread_cancel(pthread_self());
+    (void)take(&refusing, "alice");
+    *(bool *)reached = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+static void take_is_no_point_of_cancellation(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void *result;
+        bool reached = false;
+        assert_int_equal(pthread_create(&thread, NULL, take_cancelled, &reached), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_true(reached);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+    }
+}
+
+/* ---- submissions ---- */
+
+/* One question of its own. */
+struct asked {
+    struct weir_submission submission; // first
+    struct weir_request request;
+    struct weir_decision decision;
+};
+
+static void submit(struct asked *asked, const struct weir_rule *rule, void *user)
+{
+    asked->request =
+        (struct weir_request){.rule = rule, .key = "alice", .key_len = 5, .cost_micro = WEIR_UNIT};
+    asked->submission = (struct weir_submission){
+        .requests = &asked->request, .decisions = &asked->decision, .count = 1, .user = user};
+    weir_limiter_submit(limiter, &asked->submission);
+}
+
+static bool is_readable(int timeout_ms)
+{
+    struct pollfd polled = {.fd = weir_limiter_poll_fd(limiter), .events = POLLIN};
+    return poll(&polled, 1, timeout_ms) == 1;
+}
+
+static struct asked *collect(void)
+{
+    while (true) {
+        struct weir_submission *submission = weir_limiter_collect(limiter);
+        if (submission != NULL) {
+            return (struct asked *)(void *)submission;
+        }
+        assert_true(is_readable(-1));
+    }
+}
+
+static void flag_is_up_while_an_answer_waits(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 };
+    struct asked asked[COUNT];
+    for (int local = 0; local < 2; local++) {
+        if (local) {
+            weir_limiter_close(limiter);
+            limiter = open_with(NULL, false);
+        }
+        wait_for_answers();
+        assert_false(is_readable(0));
+        assert_null(weir_limiter_collect(limiter));
+        (void)pthread_mutex_lock(&gate);
+        for (int i = 0; i < COUNT; i++) {
+            submit(&asked[i], &refusing, &asked[i]);
+            assert_int_equal(is_readable(0), local);
+            assert_true(local || weir_limiter_collect(limiter) == NULL);
+        }
+        (void)pthread_mutex_unlock(&gate);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(is_readable(-1));
+            assert_ptr_equal(collect(), &asked[i]);
+            assert_ptr_equal(asked[i].submission.user, &asked[i]);
+        }
+        assert_false(is_readable(0));
+        assert_null(weir_limiter_collect(limiter));
+    }
+}
+
+static void no_questions_are_collected_too(void **state)
+{
+    (void)state;
+    struct weir_submission submission = {.count = 0};
+    weir_limiter_submit(limiter, &submission);
+    assert_true(is_readable(0));
+    assert_ptr_equal(weir_limiter_collect(limiter), &submission);
+    assert_false(is_readable(0));
+}
+
+/* One goes out, and all that is asked while it is on its way goes out together. */
+static void what_is_asked_meanwhile_goes_out_together(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    struct asked asked[COUNT];
+    wait_for_answers();
+    unsigned before = atomic_load(&list_count);
+    (void)pthread_mutex_lock(&gate);
+    submit(&asked[0], &refusing, NULL);
+    while (atomic_load(&at_gate) == 0) {
+    }
+    for (int i = 1; i < COUNT; i++) {
+        submit(&asked[i], &refusing, NULL);
+    }
+    (void)pthread_mutex_unlock(&gate);
+    for (int i = 0; i < COUNT; i++) {
+        (void)collect();
+    }
+    assert_int_equal(atomic_load(&lists[before]), 1);
+    assert_int_equal(atomic_load(&lists[before + 1]), COUNT - 1);
+}
+
+static void silent_store_is_answered_for(void **state)
+{
+    (void)state;
+    struct asked asked[2];
+    wait_for_answers();
+    set_wire(IS_SILENT, 1);
+    wait_for_outage();
+    submit(&asked[0], &refusing, NULL);
+    submit(&asked[1], &allowing, NULL);
+    (void)collect();
+    (void)collect();
+    assert_int_equal(asked[0].decision.verdict, WEIR_FAILED);
+    assert_int_equal(asked[1].decision.verdict, WEIR_ALLOWED);
+}
+
+static atomic_int submitters_left;
+
+/* Its submissions may be gone as soon as they are answered. */
+static void *submit_often(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < TAKES; i++) {
+        struct asked *asked = malloc(sizeof *asked);
+        if (asked == NULL) {
+            abort();
+        }
+        submit(asked, &refusing, NULL);
+    }
+    atomic_fetch_sub(&submitters_left, 1);
+    return NULL;
+}
+
+static void submissions_of_many_threads_are_collected_once(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    uint64_t allowed = 0, failed = 0;
+    wait_for_answers();
+    atomic_store(&submitters_left, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_often, NULL), 0);
+    }
+    for (int i = 0; i < THREADS * TAKES; i++) {
+        struct asked *asked = collect();
+        allowed += asked->decision.verdict == WEIR_ALLOWED;
+        failed += asked->decision.verdict == WEIR_FAILED;
+        free(asked);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_null(weir_limiter_collect(limiter));
+    assert_false(is_readable(0));
+    assert_int_equal(allowed + failed, THREADS * TAKES);
+    assert_in_range(level_of("alice"), allowed, allowed + failed);
+}
+
+/* ---- the end ---- */
+
+static void nobody_asked(void **state)
+{
+    (void)state;
+}
+
+static void limiter_closes_while_the_store_is_silent(void **state)
+{
+    (void)state;
+    wait_for_answers();
+    set_wire(IS_SILENT, 1);
+    wait_for_outage();
+}
+
+/* They are answered, and never collected. */
+static void submissions_may_be_left(void **state)
+{
+    enum { COUNT = 50 };
+    struct asked asked[COUNT];
+    wait_for_answers();
+    (void)pthread_mutex_lock(&gate);
+    for (int i = 0; i < COUNT; i++) {
+        submit(&asked[i], &refusing, NULL);
+        asked[i].decision.verdict = WEIR_NEVER;
+    }
+    set_wire(WAY_NS, UINT64_C(1000000000));
+    (void)pthread_mutex_unlock(&gate);
+    weir_limiter_close(limiter);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(asked[i].decision.verdict != WEIR_NEVER);
+    }
+    assert_int_equal(open_limiter(state), 0);
+}
+
+static void many_begin_and_end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        struct weir_limiter *one = open_with(DRIVERS, false);
+        (void)weir_limiter_take(one, &refusing, "alice", 5, WEIR_UNIT);
+        weir_limiter_close(one);
+    }
+}
+
+/* ---- children ---- */
+
+static bool hears_why(void)
+{
+    struct weir_error error;
+    return weir_limiter_status(limiter, &error) == WEIR_E_FORKED
+           && strstr(error.message, "open it after fork()") != NULL;
+}
+
+/* What a child sees that uses what its parent has opened; 0: what it should. */
+static int use_inherited(bool is_shared)
+{
+    enum weir_verdict expected = is_shared ? WEIR_ALLOWED : WEIR_FAILED;
+    struct asked asked;
+    (void)alarm(30); // of its own: a fork has none
+    if (weir_limiter_collect(limiter) != NULL) {
+        return 1; // its parent's
+    }
+    if (take(&refusing, "alice").verdict != expected
+        || take(&allowing, "alice").verdict != WEIR_ALLOWED) {
+        return 2;
+    }
+    if (!is_shared && !hears_why()) {
+        return 3;
+    }
+    submit(&asked, &refusing, NULL);
+    if (!is_readable(0) || weir_limiter_collect(limiter) != &asked.submission || is_readable(0)) {
+        return 4;
+    }
+    submit(&asked, &refusing, NULL);
+    weir_limiter_close(limiter);
+    return asked.decision.verdict == expected ? 0 : 5;
+}
+
+static int status_of_child(bool is_shared)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(use_inherited(is_shared));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static atomic_bool is_over;
+
+static void *submit_and_collect(void *unused)
+{
+    struct asked asked;
+    (void)unused;
+    while (!atomic_load(&is_over)) {
+        submit(&asked, &refusing, NULL);
+        while (weir_limiter_collect(limiter) == NULL) {
+        }
+    }
+    return NULL;
+}
+
+/* In its parent another thread locks whatever there is, all the time. */
+static void child_is_answered_by_on_error(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    wait_for_answers();
+    assert_false(is_readable(0));
+    atomic_store(&is_over, false);
+    assert_int_equal(pthread_create(&thread, NULL, submit_and_collect, NULL), 0);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(status_of_child(false), 0);
+    }
+    atomic_store(&is_over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(weir_limiter_status(limiter, NULL), WEIR_OK);
+    wait_for_answers();
+    assert_false(is_readable(0));
+}
+
+/* Before anything is asked, the child may not either: what it opened is its parent's. */
+static void child_of_one_that_asked_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_child(false), 0);
+    wait_for_answers();
+}
+
+#if !defined(WEIR_TSAN) // whose 16-byte swaps are atomic within one process only
+/* Memory that it may use: only the descriptor and what is to be collected are each one's own. */
+static void child_collects_its_own(void **state)
+{
+    (void)state;
+    struct asked asked;
+    const struct weir_limiter_config config = {.memory_bytes = 4 << 20,
+                                               .store = "memory:?shared=yes"};
+    weir_limiter_close(limiter);
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    refusing = rule_of("100000/100d");
+    allowing = rule_of("100000/100d on_error=allow");
+    submit(&asked, &refusing, NULL);
+    assert_true(is_readable(0));
+    assert_int_equal(status_of_child(true), 0);
+    assert_true(is_readable(0));
+    assert_ptr_equal(weir_limiter_collect(limiter), &asked.submission);
+    assert_false(is_readable(0));
+    assert_int_equal(level_of("alice"), 5);
+}
+#endif
+
+#define OVER_A_WIRE(name) cmocka_unit_test_setup_teardown(name, open_limiter, close_limiter)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OVER_A_WIRE(answers_are_the_tables),
+        OVER_A_WIRE(nothing_is_answered_at_once),
+        OVER_A_WIRE(call_of_any_length_is_decided),
+        OVER_A_WIRE(run_that_has_no_room_is_answered_by_on_error),
+        OVER_A_WIRE(what_threads_take_is_charged_once),
+        OVER_A_WIRE(on_error_answers_while_the_store_is_silent),
+        OVER_A_WIRE(on_error_answers_while_nobody_can_connect),
+        OVER_A_WIRE(unknown_is_never_asked_again),
+        OVER_A_WIRE(without_a_descriptor_on_error_answers),
+#if !defined(WEIR_TSAN)
+        OVER_A_WIRE(without_a_thread_on_error_answers),
+#endif
+        OVER_A_WIRE(store_may_have_no_lines),
+        OVER_A_WIRE(thread_waits_in_line_for_a_store_that_answers_later),
+        OVER_A_WIRE(signals_are_the_programs),
+        OVER_A_WIRE(cancelled_thread_stays_until_it_is_answered),
+        OVER_A_WIRE(take_is_no_point_of_cancellation),
+        OVER_A_WIRE(flag_is_up_while_an_answer_waits),
+        OVER_A_WIRE(no_questions_are_collected_too),
+        OVER_A_WIRE(what_is_asked_meanwhile_goes_out_together),
+        OVER_A_WIRE(silent_store_is_answered_for),
+        OVER_A_WIRE(submissions_of_many_threads_are_collected_once),
+        OVER_A_WIRE(nobody_asked),
+        OVER_A_WIRE(limiter_closes_while_the_store_is_silent),
+        OVER_A_WIRE(submissions_may_be_left),
+        OVER_A_WIRE(many_begin_and_end),
+        OVER_A_WIRE(child_is_answered_by_on_error),
+        OVER_A_WIRE(child_of_one_that_asked_nothing),
+#if !defined(WEIR_TSAN)
+        OVER_A_WIRE(child_collects_its_own),
+#endif
+    };
+    return cmocka_run_group_tests(tests, lay_wire, NULL);
+}

@@ -106,7 +106,7 @@ def test_what_the_page_about_the_library_says(prefix, tmp_path):
     session = "".join(re.findall(r"^```console\n(.*?)^```", text, re.M | re.S))
     commands = re.findall(r"^\$ (.*\n)", session, re.M)
     printed = re.sub(r"^\$ .*\n", "", session, flags=re.M)
-    assert len(commands) == 14
+    assert len(commands) == 16
     (tmp_path / "weir").symlink_to(prefix)
     environment = {**os.environ, "HOME": str(tmp_path)}
     script = "".join(["set -e\n", *commands])

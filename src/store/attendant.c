@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "core/undecided.h"
 #include "platform/futex.h"
 #include "platform/poll_loop.h"
+#include "platform/thread.h"
 #include "store/port.h"
 #include "sync/atomic.h"
 #include "sync/cancel.h"
@@ -145,21 +145,6 @@ static void *attend(void *context)
     return NULL;
 }
 
-/* A thread that no signal of the program comes to, but those that it raises itself. */
-static bool start_thread(struct attendant *attendant)
-{
-    static const int OWN[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-    sigset_t others, before;
-    (void)sigfillset(&others);
-    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
-        (void)sigdelset(&others, OWN[i]);
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
-    int error = pthread_create(&attendant->thread, NULL, attend, attendant);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 /* Under the mutex. Without memory, descriptors or threads it is tried again with the next question. */
 static bool start(struct attendant *attendant)
 {
@@ -168,7 +153,7 @@ static bool start(struct attendant *attendant)
     }
     attendant->port =
         port_open(attendant->store, attendant->store->ops->remote, &attendant->loop.loop, NULL);
-    if (attendant->port != NULL && start_thread(attendant)) {
+    if (attendant->port != NULL && thread_start(&attendant->thread, attend, attendant)) {
         return true;
     }
     port_close(attendant->port);

@@ -7,10 +7,10 @@
  * It never takes a turn by the clock: whoever waits keeps his own time (waiter_ops.schedule). */
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include "limiter/shared_lines/shared_room.h"
 #include "platform/futex.h"
+#include "platform/thread.h"
 
 /* How often it looks, so that a death is noticed within a tenth of a second. Asking costs about a microsecond for each
  * process before ours, and nobody asks while none is. */
@@ -111,22 +111,6 @@ static void *attend(void *context)
 
 /* ---- the beginning and the end ---- */
 
-/* A thread that no signal of the program comes to, but those that it raises itself: blocked, they would end
- * the program past its handlers. SIGBUS, if the file is cut short. */
-static bool start_thread(struct shared_lines *shared)
-{
-    static const int OWN[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-    sigset_t others, before;
-    (void)sigfillset(&others);
-    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
-        (void)sigdelset(&others, OWN[i]);
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
-    int error = pthread_create(&shared->attendant.thread, NULL, attend, shared);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 /* It has ended, and releases the lock of the lines soon. */
 static void join_thread(struct shared_lines *shared)
 {
@@ -142,7 +126,7 @@ bool attendant_begin(struct shared_lines *shared)
         join_thread(shared);
     }
     if (!attendant->is_started) {
-        attendant->is_started = start_thread(shared);
+        attendant->is_started = thread_start(&attendant->thread, attend, shared);
     }
     while (attendant->is_started && !attendant->has_begun) {
         (void)pthread_cond_wait(&attendant->changed, lines_mutex(shared->lines));

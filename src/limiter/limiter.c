@@ -80,7 +80,6 @@ static enum weir_status open_store(struct weir_limiter *limiter,
     return status;
 }
 
-/* Of a store in which somebody can wait. */
 static struct lines *open_lines(struct store *store, const struct weir_limiter_config *config)
 {
     uint64_t waiting_max = config->waiting_max != 0 ? config->waiting_max : WEIR_WAITING_ALL;
@@ -112,9 +111,8 @@ static enum weir_status open_limiter(struct weir_limiter **limiter,
         return status;
     }
     submissions_open(&made->submissions);
-    bool has_lines = made->store->ops->lines != NULL;
-    made->lines = has_lines ? open_lines(made->store, config) : NULL;
-    if (has_lines && made->lines == NULL) {
+    made->lines = open_lines(made->store, config);
+    if (made->lines == NULL) {
         weir_limiter_close(made);
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a limiter");
     }

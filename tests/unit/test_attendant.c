@@ -40,10 +40,17 @@ enum word {
     THERE_NS,
     BACK_NS,
     PARTS,
-    UNKNOWN_BACK = 11,
-    IS_SILENT = 13,
+    NOT_ASKED = 6,
+    REFUSED_SENDING,
+    LOST_THERE,
+    UNKNOWN_THERE,
+    LOST_BACK,
+    UNKNOWN_BACK,
+    BREAKS,
+    IS_SILENT,
     REFUSES,
-    FAILS
+    FAILS,
+    WORD_COUNT
 };
 
 static uint64_t *words;
@@ -53,16 +60,25 @@ static void set_wire(enum word word, uint64_t value)
     __atomic_store_n(&words[word], value, __ATOMIC_RELAXED);
 }
 
+/* As good a wire as there can be. */
+static void mend_wire(void)
+{
+    for (int word = 0; word < WORD_COUNT; word++) {
+        set_wire((enum word)word, 0);
+    }
+}
+
 static int lay_wire(void **state)
 {
     (void)state;
     char path[32];
     int fd = memfd_create("wire", MFD_CLOEXEC);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd < 0 || ftruncate(fd, 16 * sizeof *words) != 0 || setenv("WEIR_DELAYED", path, 1) != 0) {
+    if (fd < 0 || ftruncate(fd, WORD_COUNT * sizeof *words) != 0
+        || setenv("WEIR_DELAYED", path, 1) != 0) {
         return -1;
     }
-    void *at = mmap(NULL, 16 * sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, WORD_COUNT * sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     words = at;
     (void)alarm(END_S);
     return at != MAP_FAILED ? 0 : -1;
@@ -159,7 +175,7 @@ static struct weir_rule rule_of(const char *text)
 static int open_limiter(void **state)
 {
     (void)state;
-    memset(words, 0, 16 * sizeof *words);
+    mend_wire();
     atomic_store(&list_count, 0);
     limiter = open_with(DRIVERS, false);
     refusing = rule_of("100000/100d");
@@ -337,8 +353,9 @@ static void nothing_is_answered_at_once(void **state)
 
 enum { MANY = 6000, KEY_BYTES = 10000 };
 
-/* In runs of three, of other lengths than what divides them into batches. */
-static struct weir_request *make_many(const struct weir_rule rules[2], char *keys, size_t key_len)
+/* Takes in runs of three, and then a look at each of their buckets. */
+static struct weir_request *make_many(const struct weir_rule rules[2], char *keys, size_t key_len,
+                                      struct weir_detail *details)
 {
     struct weir_request *requests = calloc(MANY, sizeof *requests);
     assert_non_null(requests);
@@ -349,7 +366,9 @@ static struct weir_request *make_many(const struct weir_rule rules[2], char *key
                                             .key = key,
                                             .key_len = key_len,
                                             .cost_micro = WEIR_UNIT,
-                                            .and_next = i % 3 != 2};
+                                            .operation = i < MANY / 2 ? WEIR_TAKE : WEIR_SHOW,
+                                            .and_next = i < MANY / 2 && i % 3 != 2,
+                                            .detail = i < MANY / 2 ? NULL : &details[i]};
     }
     return requests;
 }
@@ -362,16 +381,22 @@ static bool ask_many(size_t key_len)
     assert_int_equal(weir_rule_from_text(&rules[1], late, "4/s", NULL), WEIR_OK);
     char *keys = calloc(MANY, KEY_BYTES);
     struct weir_decision *decisions = calloc((size_t)2 * MANY, sizeof *decisions);
-    assert_true(keys != NULL && decisions != NULL);
-    struct weir_request *requests = make_many(rules, keys, key_len);
+    struct weir_detail *details = calloc(MANY, sizeof *details);
+    assert_true(keys != NULL && decisions != NULL && details != NULL);
+    struct weir_request *requests = make_many(rules, keys, key_len, details);
     while (weir_limiter_take_at(late, &rules[0], "z", 1, 0, 1).verdict == WEIR_FAILED) {
     }
     unsigned before = sent_count();
-    weir_limiter_decide_at(late, requests, decisions, MANY, 1);
     weir_limiter_decide_at(at_once, requests, decisions + MANY, MANY, 1);
+    memset(details, 0, MANY * sizeof *details);
+    weir_limiter_decide_at(late, requests, decisions, MANY, 1);
     bool is_alike = decided_alike(decisions, decisions + MANY, MANY);
     assert_true(!is_alike || sent_count() - before > MANY / 1024);
+    for (size_t i = 0; is_alike && i < MANY; i++) {
+        assert_int_equal(details[i].existed, i >= MANY / 2);
+    }
     free(requests);
+    free(details);
     free(decisions);
     free(keys);
     weir_limiter_close(late);
@@ -446,6 +471,54 @@ static void what_threads_take_is_charged_once(void **state)
     assert_true(allowed > 0);
     assert_in_range(level_of("all"), allowed, allowed + failed);
     printf("%u batches in %u lists\n", sent_count(), atomic_load(&list_count));
+}
+
+static atomic_int takers_left;
+
+static void *take_often_and_say_so(void *taker)
+{
+    (void)take_often(taker);
+    atomic_fetch_sub(&takers_left, 1);
+    return NULL;
+}
+
+static void change_wire_at_random(void)
+{
+    static const enum word CHANCES[] = {NOT_ASKED, REFUSED_SENDING, LOST_THERE, UNKNOWN_THERE,
+                                        LOST_BACK, UNKNOWN_BACK,    BREAKS};
+    for (size_t i = 0; i < sizeof CHANCES / sizeof CHANCES[0]; i++) {
+        set_wire(CHANCES[i], random_word() % 4 == 0 ? 50 : 0);
+    }
+    set_wire(THERE_NS, random_word() % 2 * 100000);
+    set_wire(BACK_NS, random_word() % 2 * 100000);
+    set_wire(IS_SILENT, random_word() % 8 == 0);
+    set_wire(REFUSES, random_word() % 8 == 0);
+}
+
+/* At least what was allowed is charged, and at most what went out: each once. */
+static void nothing_is_charged_twice_whatever_the_wire_does(void **state)
+{
+    (void)state;
+    struct taker takers[THREADS] = {{.allowed = 0}};
+    uint64_t allowed = 0;
+    wait_for_answers();
+    atomic_store(&takers_left, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&takers[i].thread, NULL, take_often_and_say_so, &takers[i]),
+                         0);
+    }
+    while (atomic_load(&takers_left) > 0) {
+        change_wire_at_random();
+        (void)take(&refusing, "whoever"); // takes as long as the wire does
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(takers[i].thread, NULL), 0);
+        assert_int_equal(takers[i].allowed + takers[i].failed, TAKES);
+        allowed += (uint64_t)takers[i].allowed;
+    }
+    mend_wire();
+    wait_for_answers();
+    assert_in_range(level_of("all"), allowed, THREADS * TAKES);
 }
 
 /* ---- when the store does not answer ---- */
@@ -981,6 +1054,7 @@ int main(void)
         OVER_A_WIRE(call_of_any_length_is_decided),
         OVER_A_WIRE(run_that_has_no_room_is_answered_by_on_error),
         OVER_A_WIRE(what_threads_take_is_charged_once),
+        OVER_A_WIRE(nothing_is_charged_twice_whatever_the_wire_does),
         OVER_A_WIRE(on_error_answers_while_the_store_is_silent),
         OVER_A_WIRE(on_error_answers_while_nobody_can_connect),
         OVER_A_WIRE(unknown_is_never_asked_again),

@@ -37,7 +37,8 @@ bool poll_loop_open(struct poll_loop *loop);
 void poll_loop_close(struct poll_loop *loop);
 
 /* One pass: waits until an fd is ready, a timer is due or the loop is woken, for at most `timeout_ns` (UINT64_MAX: for
- * ever), or until a signal comes. Then it calls whom that concerns. */
+ * ever), or until a signal comes. Then it calls whom that concerns. While the program may not have as many fds as the
+ * loop watches (RLIMIT_NOFILE), it waits for a millisecond at most, and calls timers only. */
 void poll_loop_pass(struct poll_loop *loop, uint64_t timeout_ns);
 
 /* Ends the sleep of the pass that is under way, or of the next one. Any number of times, from any thread, and from a

@@ -602,6 +602,20 @@ static void without_a_descriptor_on_error_answers(void **state)
     assert_int_equal(poll(&polled, 1, 0), 0);
 }
 
+/* As a sandbox does, when the attendant has its descriptors. */
+static void descriptors_may_be_forbidden_later(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    wait_for_answers();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    wait_for_answers();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    wait_for_answers();
+}
+
 #if !defined(WEIR_TSAN) // which ends the program if there is no thread
 static void without_a_thread_on_error_answers(void **state)
 {
@@ -1059,6 +1073,7 @@ int main(void)
         OVER_A_WIRE(on_error_answers_while_nobody_can_connect),
         OVER_A_WIRE(unknown_is_never_asked_again),
         OVER_A_WIRE(without_a_descriptor_on_error_answers),
+        OVER_A_WIRE(descriptors_may_be_forbidden_later),
 #if !defined(WEIR_TSAN)
         OVER_A_WIRE(without_a_thread_on_error_answers),
 #endif

@@ -6,6 +6,11 @@
 #include "../support/one_line.h"
 
 #include <stdio.h>
+#include <unistd.h>
+
+#include "limiter/limiter_state.h"
+#include "limiter/lines/line.h"
+#include "limiter/shared_lines/shared_room.h"
 
 static const char *const KINDS[] = {"1/10ms capacity=1", "queue 1/10ms capacity=4 first=now"};
 
@@ -474,6 +479,22 @@ static void test_who_is_refused_locks_out_as_his_own_limit_says(void **state)
     close_world(world);
 }
 
+/* A child that is forked while a thread of its parent begins anew after a fork before. */
+static void test_a_child_begins_anew_though_its_parent_was_about_to(void **state)
+{
+    (void)state;
+    struct weir_limiter_config config = {.memory_bytes = 1 << 20, .store = "memory:?shared=yes"};
+    struct weir_limiter *limiter;
+    struct lines_stats stats;
+    assert_int_equal(weir_limiter_open(&limiter, &config, NULL), WEIR_OK);
+    limiter->lines->shared->pid = -getppid();
+    (void)alarm(20);
+    lines_read_stats(limiter->lines, &stats);
+    (void)alarm(0);
+    assert_int_equal(limiter->lines->shared->pid, getpid());
+    weir_limiter_close(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_many_lines),
         cmocka_unit_test(test_who_is_refused_locks_out_as_his_own_limit_says),
         cmocka_unit_test(test_show_says_how_many_wait),
+        cmocka_unit_test(test_a_child_begins_anew_though_its_parent_was_about_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,26 +275,31 @@ static uint64_t count_waiting(struct line_keeper *keeper, uint64_t id, uint64_t 
 
 /* ---- the beginning and the end ---- */
 
+static void forget_parent(struct shared_lines *shared)
+{
+    memset(&shared->lines->mutex, 0, sizeof shared->lines->mutex);
+    memset(&shared->lines->stats, 0, sizeof shared->lines->stats);
+    memset(shared->own, 0, shared->place_count * sizeof shared->own[0]);
+    memset(&shared->attendant, 0, sizeof shared->attendant);
+    shared->standing = shared->watch_count = 0;
+    shared->has_new_watch = false;
+}
+
+/* While a thread is at it, `pid` is minus the number of its process: a child that is forked in that moment finds what
+ * is none of its own, and begins by itself. */
 void shared_begin_here(struct shared_lines *shared)
 {
     pid_t here = getpid();
-    pid_t seen = __atomic_load_n(&shared->pid, __ATOMIC_ACQUIRE);
-    if (seen == here) {
-        return;
-    }
-    if (seen != 0
-        && __atomic_compare_exchange_n(&shared->pid, &seen, 0, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_ACQUIRE)) {
-        memset(&shared->lines->mutex, 0, sizeof shared->lines->mutex);
-        memset(&shared->lines->stats, 0, sizeof shared->lines->stats);
-        memset(shared->own, 0, shared->place_count * sizeof shared->own[0]);
-        memset(&shared->attendant, 0, sizeof shared->attendant);
-        shared->standing = shared->watch_count = 0;
-        shared->has_new_watch = false;
-        __atomic_store_n(&shared->pid, here, __ATOMIC_RELEASE);
-    }
-    while (__atomic_load_n(&shared->pid, __ATOMIC_ACQUIRE) != here) {
-        (void)sched_yield(); // another thread of this process does it
+    pid_t seen;
+    while ((seen = __atomic_load_n(&shared->pid, __ATOMIC_ACQUIRE)) != here) {
+        if (seen != -here
+            && __atomic_compare_exchange_n(&shared->pid, &seen, -here, false, __ATOMIC_ACQUIRE,
+                                           __ATOMIC_RELAXED)) {
+            forget_parent(shared);
+            __atomic_store_n(&shared->pid, here, __ATOMIC_RELEASE);
+        } else {
+            (void)sched_yield(); // another thread of this process does it
+        }
     }
 }
 

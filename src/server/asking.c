@@ -208,22 +208,34 @@ void asking_keep_edition(struct worker *worker)
 
 /* ---- the turn ---- */
 
-/* Running a connection may end others. */
-static void bring_answers(struct worker *worker)
+static struct inquiry *take_answered(struct asking_desk *desk)
 {
-    struct asking_desk *desk = &worker->desk;
-    while (desk->answered_first != NULL) {
-        struct inquiry *inquiry = desk->answered_first;
+    struct inquiry *inquiry = desk->answered_first;
+    if (inquiry != NULL) {
         desk->answered_first = inquiry->next_answered;
         inquiry->next_answered = NULL;
         if (desk->answered_first == NULL) {
             desk->answered_last = NULL;
         }
-        if (inquiry->connection != NULL) {
-            connection_run(worker, inquiry->connection, false);
-        } else {
+    }
+    return inquiry;
+}
+
+/* Running a connection may end others. After about a millisecond the rest waits for the next turn: answers come in a
+ * crowd, and others have their turn, too. */
+static void bring_answers(struct worker *worker)
+{
+    uint64_t until_ns = worker->now_ns + AGAIN_NS;
+    struct inquiry *inquiry;
+    while (worker->now_ns < until_ns && (inquiry = take_answered(&worker->desk)) != NULL) {
+        if (inquiry->connection == NULL) {
             release(worker, inquiry);
+            continue;
         }
+        if (worker->renew_countdown-- == 0) {
+            worker_renew_clock(worker);
+        }
+        connection_run(worker, inquiry->connection, false);
     }
 }
 
@@ -260,6 +272,9 @@ void asking_send(struct worker *worker)
 
 uint64_t asking_next_ns(const struct worker *worker)
 {
+    if (worker->desk.answered_first != NULL) {
+        return 0;
+    }
     uint64_t next_ns = loop_timers_next_ns(&worker->desk.loop.timers);
     return next_ns == UINT64_MAX      ? UINT64_MAX
            : next_ns > worker->now_ns ? next_ns - worker->now_ns
@@ -307,6 +322,9 @@ bool asking_open(struct worker *worker)
 
 void asking_close(struct worker *worker)
 {
+    for (struct inquiry *inquiry; (inquiry = take_answered(&worker->desk)) != NULL;) {
+        release(worker, inquiry); // its connection ended when the worker did
+    }
     port_close(worker->desk.port);
     worker_loop_close(&worker->desk.loop);
 }

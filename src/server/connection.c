@@ -384,6 +384,7 @@ static void answer(struct worker *worker, struct connection *connection, struct 
     enum engine_state state = connection->engine->feed(connection->session, &worker->service, input,
                                                        &worker->output, &used);
     assert(used <= input.length);
+    connection->is_behind = is_more;
     if (has_answers) {
         asking_take_back(worker, connection, state == ENGINE_CLOSE);
     }
@@ -457,18 +458,20 @@ void connection_run(struct worker *worker, struct connection *connection, bool i
         stand(worker, connection);
         return;
     }
-    if (asking_is_out(
-            connection)) { // also if the client has closed its side: it may wait for the answer
+    bool has_asked = connection->inquiry != NULL;
+    if (asking_is_out(connection)) { // also if the client has closed its side: it may wait for it
+        connection->is_behind = true;
         settle(worker, connection, false, false);
         return;
     }
     if (connection->is_unread && connection->is_again) {
+        connection->is_behind = true;
         return; // it has more to do than others: not before they have been heard
     }
     bool is_more = connection->is_hangup; // the end of the stream is behind the bytes
     struct bytes input = {connection->input, connection->input_len};
     if (connection->is_unread) {
-        answer(worker, connection, input, true);
+        answer(worker, connection, input, is_more || connection->is_behind || !has_asked);
         return;
     }
     switch (stream_receive(worker, connection, &input, &is_more)) {

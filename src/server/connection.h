@@ -41,6 +41,7 @@ struct connection {
     uint8_t reason;   // enum close_reason, once is_ending
     bool is_ending;   // send what is there, then close
     bool is_unread;   // `input` may hold complete requests: feed before reading
+    bool is_behind;   // it has asked, and the socket may hold bytes of which no other event will tell
     bool is_hangup;   // the other end will send no more: there is no second edge for that
     bool is_again;    // on the again-list
     bool is_refused;  // a password was wrong, or missing, in this turn

@@ -121,11 +121,11 @@ static int turn(struct worker *worker, int timeout_ms)
         begin_draining(worker);
     }
     arrivals_resume(worker);
+    asking_bring(worker); // before the expiry: it lets idle times begin
     uint64_t expiry_ns = connection_expire(worker);
     if (worker->server->options.test_clock) {
         waiting_run(worker); // its timer is never set
     }
-    asking_bring(worker);
     waiting_deliver(worker);
     asking_send(worker);
     uint64_t turns = worker->stats.turns;

@@ -4,10 +4,13 @@ import contextlib
 import json
 import os
 import re
+import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from wire import Wire, delayed_binary  # noqa: E402
 pytestmark = pytest.mark.skipif(not Path(delayed_binary()).exists(), reason="weir-delayed is not built")
 
 MS = 1_000_000
+OVERWRITES_WHAT_IS_FREED = {"MALLOC_PERTURB_": "165"}
 
 
 @pytest.fixture
@@ -138,6 +142,107 @@ def test_a_server_that_ends_answers_what_was_asked(wire):
         assert server.wait() == 0
         for client in clients:
             client.close()
+
+
+def test_what_comes_while_a_connection_asks_is_read_afterwards(wire):
+    with wire.server("--threads", "1") as server, server.client() as client, server.client() as other:
+        wire.set(way_ns=6 * MS)
+        for round in range(10):
+            client.send("WEIR.TAKE", "alice", "100/h")
+            other.command("PING")  # the server has read what was sent before
+            client.send("PING", str(round))
+            assert client.read_reply()[0] == 0
+            assert client.read_reply() == str(round)
+
+
+def served_while_a_crowd_is_answered(server, clients, other, count):
+    """How many commands of another connection are answered between the first and the last of the crowd."""
+    server.signal(signal.SIGSTOP)
+    for client in clients:
+        client.socket.sendall(RespClient.encode("WEIR.TAKE", "alice", "100000000/h") * count)
+    server.signal(signal.SIGCONT)
+    served = 0
+    with selectors.DefaultSelector() as answered:
+        for client in clients:
+            answered.register(client.socket, selectors.EVENT_READ)
+        while len(answered.select(0)) < len(clients):
+            other.command("PING")
+            served += len(answered.select(0)) > 0
+    for client in clients:
+        for _ in range(count):
+            client.read_reply()
+    return served
+
+
+def test_a_crowd_of_answers_does_not_hold_others_up(wire):
+    """The server may be faster than this program, which then sees no more than one turn: so it may try again."""
+    with wire.server("--threads", "1") as server, server.client() as other:
+        clients = [server.client() for _ in range(120)]  # heard in one turn
+        assert take(server) == 0
+        wire.set(way_ns=4 * MS)
+        wait_until(lambda: served_while_a_crowd_is_answered(server, clients, other, 180) >= 5, "one that is served")
+        for client in clients:
+            client.close()
+
+
+def test_clients_may_go_while_the_store_is_asked(wire):
+    with wire.server("--threads", "1", environment=OVERWRITES_WHAT_IS_FREED) as server, server.client() as other:
+        for round in range(3):
+            wire.set(way_ns=6 * MS)
+            clients = [server.client() for _ in range(50)]
+            for client in clients:
+                client.send("WEIR.TAKE", "alice", "100000/h")
+            other.command("PING")  # the server has read what was sent before
+            for i, client in enumerate(clients):
+                if i % 2 == 0:  # with a reset
+                    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+            wait_until(lambda: server.metric("weir_store_pending_batches") == 0, "the end of all batches")
+            wait_until(lambda: server.metric("weir_connections", protocol="resp") == 1, "the end of all connections")
+        wire.set()
+        assert server.metric("weir_buffers_bytes") == 0
+        assert take(server) == 0
+
+
+def test_a_client_that_is_slow_keeps_the_configuration_under_which_it_has_asked(wire, tmp_path):
+    """It does not take what was written before its question, so it waits to write while the answer comes."""
+    config = tmp_path / "weir.yaml"
+    config.write_text("limits:\n  login: 1000000/h\n")
+    count = 3000
+    with wire.server("--threads", "1", "--config", str(config), environment=OVERWRITES_WHAT_IS_FREED) as server:
+        client = RespClient.__new__(RespClient)
+        client.socket = socket.socket()
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.socket.settimeout(20)
+        client.socket.connect(("127.0.0.1", server.resp_port))
+        client.reader = client.socket.makefile("rb")
+        pair = RespClient.encode("INFO") + RespClient.encode("WEIR.TAKE", "alice", "login")
+        client.socket.setblocking(False)
+        to_send = memoryview(pair * count)
+        with contextlib.suppress(BlockingIOError):
+            while to_send:
+                to_send = to_send[client.socket.send(to_send):]
+        wait_until(lambda: server.metric("weir_buffers_bytes") > 0, "a client that takes nothing")
+        seen = [0]
+        while len(seen) < 10 or len(set(seen[-10:])) > 1:  # until it stands still
+            seen.append(server.metric("weir_decisions_total", limit="login"))
+        for round in range(3):
+            config.write_text(f"limits:\n  other{round}: 7/h\n")
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: server.log.count(" reload ") == round + 1, "another configuration")
+        client.socket.setblocking(True)
+        client.socket.settimeout(20)
+        sender = threading.Thread(target=client.socket.sendall, args=(to_send,))
+        sender.start()
+        takes = []
+        for _ in range(count):
+            assert "redis_version" in client.read_reply()
+            takes.append(client.read_reply(raising=False))
+        sender.join()
+        client.close()
+        of_the_first = [take for take in takes if isinstance(take, list)]
+        assert 0 < len(of_the_first) < count
+        assert takes[:len(of_the_first)] == of_the_first
 
 
 def test_ten_thousand_connections_may_be_pending(wire):

@@ -51,5 +51,7 @@ class Wire:
     def environment(self):
         return clean_environment(WEIR_DELAYED=self.file.name)
 
-    def server(self, *arguments, **options):
-        return WeirServer(*arguments, binary=delayed_binary(), environment=self.environment, **options)
+    def server(self, *arguments, environment=None, **options):
+        """`environment` is what it has beside the wire's."""
+        return WeirServer(*arguments, binary=delayed_binary(),
+                          environment={**self.environment, **(environment or {})}, **options)

@@ -96,20 +96,35 @@ bool door_is_crowded(const struct server *server)
 
 enum place { PLACE_HERE, PLACE_ELSEWHERE, PLACE_NONE };
 
+/* Relaxed, both: a bound, see state.h. */
+static uint64_t count_place(struct worker *worker)
+{
+    return atomic_fetch_add_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
+}
+
+static void give_up_place(struct worker *worker)
+{
+    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
+}
+
 /* Counts a new connection and finds a place for it. Strangers may have every connection that is free, but nobody
  * finds the server full of them: when the last 16th of the connections is reached, one of them ends for each that
  * comes. If this worker has no silent stranger, the new connection goes to a worker that may have one.
- * It is counted before a stranger ends, so that no other connection gets the place. */
+ * It is counted before a stranger ends, so that no other connection gets the place; and never twice: the other worker
+ * counts it, and the next one that comes would find the server full by one. */
 static enum place find_place(struct worker *worker, const struct arrival *arrival)
 {
     struct server *server = worker->server;
-    /* Relaxed: a bound, see state.h. */
-    uint64_t count = atomic_fetch_add_explicit(&server->connection_count, 1, memory_order_relaxed);
+    uint64_t count = count_place(worker);
     if (count >= crowd_count(server) && !worker->is_draining) {
         bool is_silent;
         struct connection *stranger = find_stranger(worker, &is_silent);
-        if ((stranger == NULL || !is_silent) && arrivals_pass_on(worker, arrival)) {
-            return PLACE_ELSEWHERE;
+        if (stranger == NULL || !is_silent) {
+            give_up_place(worker);
+            if (arrivals_pass_on(worker, arrival)) {
+                return PLACE_ELSEWHERE;
+            }
+            count = count_place(worker);
         }
         if (stranger != NULL) {
             connection_give_way(worker, stranger);
@@ -117,12 +132,6 @@ static enum place find_place(struct worker *worker, const struct arrival *arriva
         }
     }
     return count < server->connections_max ? PLACE_HERE : PLACE_NONE;
-}
-
-/* Takes back what find_place() counted. */
-static void give_up_place(struct worker *worker)
-{
-    (void)atomic_fetch_sub_explicit(&worker->server->connection_count, 1, memory_order_relaxed);
 }
 
 /* ---- letting in ---- */
@@ -189,11 +198,12 @@ void door_admit(struct worker *worker, const struct arrival *arrival)
     enum place place = find_place(worker, arrival);
     struct connection *connection =
         place == PLACE_HERE ? open_connection(worker, arrival, &reason) : NULL;
+    if (place == PLACE_ELSEWHERE) {
+        return;
+    }
     if (connection == NULL) {
         give_up_place(worker);
-        if (place != PLACE_ELSEWHERE) {
-            door_reject(worker, engine, arrival->fd, reason);
-        }
+        door_reject(worker, engine, arrival->fd, reason);
         return;
     }
     introduce(worker, connection, arrival->listener, &arrival->from);

@@ -15,6 +15,8 @@
 /* What a connection has asked; in the memory of its batch.
  *   connection   NULL: it has ended, and the batch is on the worker's list of those that are answered
  *   edition      under which it asked: the worker's own, unless it was kept
+ *   is_answered  the answers are there, and it is on that list no longer: an event of the connection, which may come
+ *                before its turn, does not use it
  *   used_count   answers that the engine has had; used_details: of them, those with a detail
  *   digests      of the questions, in order */
 struct inquiry {
@@ -59,7 +61,6 @@ static void on_answers(struct batch *batch)
     struct worker *worker = batch->asker;
     struct asking_desk *desk = &worker->desk;
     struct inquiry *inquiry = batch->own;
-    inquiry->is_answered = true;
     inquiry->next_answered = NULL;
     *(desk->answered_last != NULL ? &desk->answered_last->next_answered : &desk->answered_first) =
         inquiry;
@@ -212,6 +213,7 @@ static struct inquiry *take_answered(struct asking_desk *desk)
 {
     struct inquiry *inquiry = desk->answered_first;
     if (inquiry != NULL) {
+        inquiry->is_answered = true;
         desk->answered_first = inquiry->next_answered;
         inquiry->next_answered = NULL;
         if (desk->answered_first == NULL) {

@@ -36,14 +36,14 @@ struct connection {
     struct waiting *waiting; // its place in line; NULL: none
     struct inquiry *inquiry; // what it has asked of a store that answers later; NULL: nothing
 
-    uint8_t wait;     // enum wait
-    uint8_t share;    // enum pool_share: under which it is counted
-    uint8_t reason;   // enum close_reason, once is_ending
-    bool is_ending;   // send what is there, then close
-    bool is_unread;   // `input` may hold complete requests: feed before reading
-    bool is_behind;   // it has asked, and the socket may hold bytes of which no other event will tell
-    bool is_hangup;   // the other end will send no more: there is no second edge for that
-    bool is_again;    // on the again-list
+    uint8_t wait;   // enum wait
+    uint8_t share;  // enum pool_share: under which it is counted
+    uint8_t reason; // enum close_reason, once is_ending
+    bool is_ending; // send what is there, then close
+    bool is_unread; // `input` may hold complete requests: feed before reading
+    bool is_behind; // it has asked, and the socket may hold bytes of which no other event will tell
+    bool is_hangup; // the other end will send no more: there is no second edge for that
+    bool is_again;  // on the again-list
     bool is_refused;  // a password was wrong, or missing, in this turn
     bool has_waited;  // what is in `input` came while it stood in line
     bool has_address; // counted in server->addresses

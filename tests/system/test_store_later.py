@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -198,14 +199,22 @@ def test_connections_that_ask_may_give_way_to_others(wire):
         assert take(server) in (0, 4)
 
 
+@contextlib.contextmanager
+def open_files(count):
+    """So many may be open in this process, and in those that it starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count:
+        pytest.skip(f"only {hard} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_ten_thousand_connections_may_be_pending(wire):
     count = 1000 if os.environ.get("WEIR_PRESET") in ("asan", "tsan") else 10_000
-    import resource
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < count + 100:
-        pytest.skip(f"{hard} open files are allowed here, and {count + 100} are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 200), hard))
-    with wire.server("--threads", "2", "--max-connections", str(count + 50)) as server:
+    with open_files(count + 200), wire.server("--threads", "2") as server:
         clients = [server.client() for _ in range(count)]
         before = server.rss_bytes()
         wire.set(is_silent=1)
@@ -216,6 +225,27 @@ def test_ten_thousand_connections_may_be_pending(wire):
         server.assert_grown_less(before, 64 << 20)
         wire.set()
         wait_until(lambda: take(server, "bob") == 0, "the store again", deadline_s=10)
+        for client in clients:
+            client.close()
+
+
+def test_what_arrives_while_a_crowd_is_answered_is_read(wire):
+    """Answers for a thousand connections come at once, and are brought in several turns. What comes in between is an
+    event of a connection whose answer is there and not brought yet."""
+    count = 1000
+    with wire.server("--threads", "1") as server:
+        clients = [server.client() for _ in range(count)]
+        wire.set(way_ns=4 * MS)
+        assert take(server) == 0
+        question = RespClient.encode("WEIR.TAKE", "alice", f"{count * 100}/h")
+        for _ in range(5):
+            for client in clients:
+                client.socket.sendall(question)
+            for client in clients:
+                client.socket.sendall(question)
+            for client in clients:
+                assert client.read_reply()[0] in (0, 4)
+                assert client.read_reply()[0] in (0, 4)
         for client in clients:
             client.close()
 

@@ -246,7 +246,7 @@ class Bench:
     def prepare(self):
         self.tree.copy_sources()
         self.tree.configure()
-        if not self.tree.build(["weir", "weir-delayed"]):
+        if not self.tree.build(["weir"]):
             raise CannotTry(f"weir does not build (see {self.tree.log})")
         self.programs = programs_of(self.tree.built)
 

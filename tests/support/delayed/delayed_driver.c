@@ -81,10 +81,12 @@ static struct delayed_plan plan_now(void)
 /* The table as it decides when nobody delays it. */
 static const struct store_ops *table_ops;
 
-/*   face   decides as the table, whose own ops are the delayed ones
+/*   link   whose it is; never changes
+ *   face   decides as the table, whose own ops are the delayed ones
  *   delayed  begins with its own store; a link finds it there */
 struct wire {
-    struct store face;
+    struct store face; // first
+    const struct link *link;
     struct store *table;
     struct delayed_store delayed;
     struct loop *loop;
@@ -141,14 +143,17 @@ static struct link *link_open(struct store *table, struct port *port, struct loo
     wire->timer = (struct loop_timer){.due = watch_plan, .owner = wire};
     delayed_init(&wire->delayed, &wire->face, (uint64_t)(uintptr_t)wire);
     wire->delayed.plan = plan_now();
+    wire->link = delayed_ops.link_open(&wire->delayed.store, port, loop, error);
+    if (wire->link == NULL) {
+        free(wire);
+        return NULL;
+    }
+    struct link *link = wire->delayed.first_link; // that one
     (void)pthread_mutex_lock(&wires_mutex);
     wire->next = wires;
     wires = wire;
     (void)pthread_mutex_unlock(&wires_mutex);
-    struct link *link = delayed_ops.link_open(&wire->delayed.store, port, loop, error);
-    if (link == NULL) {
-        close_wire(wire);
-    } else if (words != NULL) {
+    if (words != NULL) {
         watch_plan(wire);
     }
     return link;
@@ -158,7 +163,7 @@ static struct wire *wire_of(const struct link *link)
 {
     (void)pthread_mutex_lock(&wires_mutex);
     struct wire *wire = wires;
-    while (wire->delayed.first_link != link) {
+    while (wire->link != link) {
         wire = wire->next;
     }
     (void)pthread_mutex_unlock(&wires_mutex);

@@ -95,6 +95,12 @@ class HttpWaiter(RespWaiter):
         self.socket.close()
 
 
+# The kernel begins to note times a moment after the first socket wants them (net_enable_timestamp), and packets until
+# then have none. So one socket wants them all the time.
+_WANTS_STAMPS = socket.socket()
+_WANTS_STAMPS.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
+
 class StampedWaiter(RespWaiter):
     """Over TCP, and the kernel notes when the answer came: however late this process reads it."""
 
@@ -106,6 +112,8 @@ class StampedWaiter(RespWaiter):
     def stamped_answer(self):
         """(the instant in seconds of time.time(), the answer). Waits for it."""
         text, stamps, _, _ = self.socket.recvmsg(1000, 100)
+        assert text, "the server closed the connection"
+        assert stamps, f"the kernel noted no time for {text!r}"
         seconds, ns = struct.unpack("qq", stamps[0][2])
         numbers = [int(line[1:]) for line in text.split(b"\r\n") if line.startswith(b":")]
         return seconds + ns / 1e9, decision(numbers)

@@ -116,7 +116,7 @@ prepare() {
         say "  fetches by lock file into build/ (about 10 MB): pytest, hypothesis, redis-py, xdist;"
         say "    node-redis, ioredis; go-redis"
     fi
-    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about a quarter of an hour on 2 cores."
+    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about 16 minutes on 2 cores."
     say "  Nothing is fetched the next time."
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_for_tests $missing

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * SHA-256: FIPS 180-4, sections 5 and 6.2. For names that other programs have to compute alike; not keyed, and not
- * made to be fast: about 300 ns for each 64 bytes.
+ * made to be fast.
  *
  *     struct sha256 sha;
  *     sha256_begin(&sha);

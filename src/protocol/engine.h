@@ -135,10 +135,9 @@ struct service {
     uint64_t now_ns;               // the reading of the store's clock of this wake-up
     bool asks_later;               // the store may answer later
     size_t answers_left;           // to what the connection has asked: feed() asks it again
-    const char *failure; // why the last wait() or resume() was answered with an error; or NULL
-    const char
-        *undecided; // why on_error has answered what decide() was asked last; NULL: it was decided
-    int64_t wall_s; // seconds since 1970 (UTC), for HTTP-dates
+    const char *failure;   // why the last wait() or resume() was answered with an error; or NULL
+    const char *undecided; // why on_error answers what was asked last; NULL: it was decided
+    int64_t wall_s;        // seconds since 1970 (UTC), for HTTP-dates
 };
 
 /* Has requests decided, as weir_limiter_decide_at() does. PENDING: the engine forgets them, puts its session back to
@@ -151,6 +150,7 @@ static inline enum progress service_decide(struct service *service,
         weir_limiter_decide_at(service->limiter, requests, decisions, count, service->now_ns);
         return DECIDED;
     }
+    service->undecided = NULL;
     return count > 0 ? service->ops->decide(service, requests, decisions, count) : DECIDED;
 }
 
@@ -200,8 +200,8 @@ struct engine_ops {
      * Never blocks. Called again with the rest and more when more has arrived.
      *
      * A batch that is PENDING has changed, written and counted nothing: `used` ends in front of it, or of the command
-     * (EXEC, DEL) that it is a part of. With service->answers_left, feed() asks the same of the same input, and stops behind the last answer: ENGINE_PAUSED if
-     * there is more, because that may be under another configuration by now. */
+     * (EXEC, DEL) that it is a part of. With service->answers_left, feed() asks the same of the same input, and stops
+     * behind the last answer: ENGINE_PAUSED if there is more, because that may be under another configuration by now. */
     enum engine_state (*feed)(void *session, struct service *service, struct bytes input,
                               struct buffer *output, size_t *used);
 

@@ -140,7 +140,6 @@ static void hand_out(struct worker *worker, const struct weir_request *requests,
 enum progress asking_decide(struct worker *worker, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count)
 {
-    worker->service.undecided = NULL;
     if (worker->service.answers_left == 0) {
         return ask(worker, requests, decisions, count);
     }

@@ -34,8 +34,8 @@ enum fate { FATE_DECIDED, FATE_NOT_ASKED, FATE_UNKNOWN };
  *   BATCH_OUT       only the asker has it */
 enum batch_state { BATCH_GATHERED, BATCH_SENT, BATCH_HEARD, BATCH_OUT };
 
-/* A batch is in one list of each kind at most: the port orders all of its batches by their deadlines; and whoever is
- * to act on it next has it in a list of its own, the link while the batch is BATCH_SENT. */
+/* A batch is in one list of each kind at most: the port orders all of its batches by their deadlines; and the one
+ * that is to act on it next has it in a list of its own, the link while the batch is BATCH_SENT. */
 enum batch_order { BATCH_BY_DEADLINE, BATCH_BY_PLACE, BATCH_ORDERS };
 
 struct batch_neighbours {

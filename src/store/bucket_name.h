@@ -7,8 +7,8 @@
  *     name      the first 16 bytes of SHA-256(identity, key)
  *
  * In PostgreSQL a name is substring(sha256(identity || key) FOR 16). Two of 2^40 buckets have one name with a
- * probability of 2^-49. Whoever can choose keys cannot choose names, but can guess which key a name is of: the store is
- * the server's own. */
+ * probability of 2^-49. One that chooses keys cannot choose names. One that reads the store can find
+ * out which of the keys that it guesses are there: the store is the server's own. */
 #ifndef WEIR_STORE_BUCKET_NAME_H
 #define WEIR_STORE_BUCKET_NAME_H
 

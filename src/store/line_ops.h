@@ -12,7 +12,8 @@
 struct store;
 
 /* Who keeps the lines in which people stand for the buckets of a store (limiter/lines/lines.h). A bucket for
- * which somebody waits is marked, so that nobody overtakes: whoever comes upon the mark asks here. */
+ * which somebody waits is marked, so that nobody overtakes: a take that comes upon the mark is
+ * brought here. */
 struct line_keeper {
     /* A request that may not pass by those who wait has met a marked bucket. Decides it; or returns
      * false, if nobody waits any longer: then the mark has gone too, and the store looks again. A

@@ -60,8 +60,8 @@ struct store_regained {
 
 enum line_mover_result { LINES_ENTERED, LINES_DO_NOT_FIT, LINES_NO_MEMORY };
 
-/* Takes those along who stand in line: for whoever knows what is in the room behind the buckets
- * (limiter/shared_lines/shared_move.h).
+/* Takes those along who stand in line. The store does not know what is in the room behind its buckets; the keeper of
+ * the lines does (limiter/shared_lines/shared_move.h).
  *   enter()  `into` may be NULL: then nobody is taken along. From now on nobody joins a line, leaves it, or is
  *            served, until leave(). If not all of them have a place in `into`, or there is no memory, nothing has
  *            happened, and this is all

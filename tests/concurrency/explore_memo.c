@@ -14,7 +14,7 @@ enum {
 };
 
 /*   keys       those that it is about, as a guess knows them
- *   readings   which ones it may have run into: of whom has begun; 0: of everybody */
+ *   readings   of whom it may have met the operation: of those that have begun; 0: of everybody */
 struct asked {
     const struct operation *operation;
     uint64_t readings;

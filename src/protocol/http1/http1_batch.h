@@ -89,9 +89,8 @@ enum { HTTP1_DATE_BYTES = 29 }; // "Sun, 06 Nov 1994 08:49:37 GMT"
 /* The scratch memory of a worker: all zeroes is an empty one. */
 struct http1_batch {
     size_t task_count, question_count, room_used;
-    const char
-        *failure; // why a wait ended with an error, or on_error answers; or NULL: the table is full
-    bool last_waits; // the last task is a take that may wait: nothing is read behind it
+    const char *failure; // why there is no decision; NULL: the table is full
+    bool last_waits;     // the last task is a take that may wait: nothing is read behind it
     struct http1_task tasks[HTTP1_BATCH_COUNT_MAX];
     struct json_pair pairs[HTTP1_RULE_ROOM];  // a key and one limit: in the input, or in `room`
     struct asked_part parts[HTTP1_RULE_ROOM]; // beside each rule: `named` and `words` at least

@@ -98,8 +98,8 @@ static void run_until_drained(struct server *server, int signal_fd)
     while (ended_count < server->worker_count) {
         int signal_number = wait_for_something(server, signal_fd, &ended_count);
         if (signal_number == SIGHUP) {
-            editions_reload(server);
             watch_follow(server);
+            editions_reload(server); // last: its line in the log says that all is done
         } else if (signal_number != 0 && is_draining) {
             LOG(&server->log, LOG_WARN, "killed", log_text("signal", strsignal(signal_number)));
             _exit(EXIT_FAILED);

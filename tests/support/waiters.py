@@ -10,7 +10,7 @@
 
 The connections are unix sockets, which the server deals out to its workers in turn: so it is known
 that they are spread. And what a worker has sent there can be read at once: so after each worker has
-answered two PINGs, the second of them in a turn of its own, all has arrived that it had to say."""
+answered PINGs in a few turns of its own, all has arrived that it had to say."""
 
 import json
 import select
@@ -25,6 +25,9 @@ from weirserver import DEADLINE_S, RespClient, WeirServer, encode_post
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+# The turn of a PING may be the one before the answer. A store that answers later takes one turn more, and so does
+# another worker, which is told by an eventfd.
+SETTLING_PINGS = 4
 SO_TIMESTAMPNS = 35  # of Linux; the socket module does not have it
 VERDICTS = ["allowed", "limited", "never", "blocked", "error"]
 
@@ -168,7 +171,7 @@ class WaitingServer(WeirServer):
 
     def settle(self):
         """All that the workers have to say has been said."""
-        for _ in range(2):
+        for _ in range(SETTLING_PINGS):
             for probe in self.probes:
                 probe.ping()
 

@@ -68,7 +68,8 @@ def test_a_deleted_file_is_made_again_with_all_its_buckets(path, store):
         assert "SIGHUP" in field(gone, "remedy") and "makes it again" in field(gone, "remedy")
         assert b"SIGHUP" in server.get("/healthz").body
         take(server, 1)  # meanwhile
-        line = hang_up(server, "store_followed")
+        hang_up(server, "reload")  # the last that it says
+        line, = lines_of(server, "store_followed")
         assert " info " in line and "new file" in field(line, "how")
         assert (field(line, "carried"), field(line, "waiting")) == ("1", "0")
         assert server.get("/healthz").status == 200
@@ -190,8 +191,7 @@ def test_several_servers_share_the_new_file(path, store):
         path.unlink()
         one.signal(signal.SIGHUP)
         other.signal(signal.SIGHUP)
-        wait_until(lambda: path.exists() and all(
-            server.metric("weir_store_gone") == 0 for server in (one, other)), "both")
+        wait_until(lambda: lines_of(one, "reload") and lines_of(other, "reload"), "both")
         take(one, 1)
         take(other, 1)
         assert remaining(store) == 4

@@ -222,6 +222,20 @@ static void take_turn(void *owner)
     }
 }
 
+/* Its deadline passed between gathering and now: while a link is up that is this thread's fault, not the store's. So it
+ * is asked all the same, with the time that a batch has; but what is asked again keeps its deadline. */
+static bool is_wanted(struct batch *batch, uint64_t now_ns)
+{
+    struct port *port = batch->port;
+    if (is_due(batch, now_ns) && !batch->is_retry) {
+        batch_list_remove(&port->waiting, batch);
+        batch->deadline_ns = now_ns + port->config.deadline_ns;
+        batch_list_add(&port->waiting, batch);
+        port_wake(port, batch->deadline_ns);
+    }
+    return !is_due(batch, now_ns);
+}
+
 void port_flush(struct port *port)
 {
     if (port->link_state != LINK_UP || port->stats.is_down || port->gathered.first == NULL) {
@@ -230,12 +244,12 @@ void port_flush(struct port *port)
     uint64_t now_ns = loop_now_ns(port->loop);
     struct batch_list asked = {.order = BATCH_BY_PLACE}, kept = {.order = BATCH_BY_PLACE};
     for (struct batch *batch; (batch = batch_list_take(&port->gathered)) != NULL;) {
-        if (is_due(batch, now_ns)) { // better surely not asked
-            batch_list_add(&kept, batch);
-        } else {
+        if (is_wanted(batch, now_ns)) {
             batch->state = BATCH_SENT;
             batch->answer_count = port->answer_count;
             batch_list_add(&asked, batch);
+        } else { // better surely not asked
+            batch_list_add(&kept, batch);
         }
     }
     port->gathered = kept;

@@ -28,7 +28,8 @@
  *     the link says that it was not asked        asked again, once, if its deadline has not passed
  *
  * A batch counts as unanswered only after the link has read what has come: so a thread that was stopped for 50 ms finds
- * the answers that lie in its sockets.
+ * the answers that lie in its sockets. And if it was stopped before it could send, it sends what it has gathered: the
+ * deadline counts from then on. A busy host makes answers late, not wrong.
  *
  * The breaker. It opens when there is no connection, or when `failures_max` batches in a row end without an answer.
  * Then port_decide() returns NULL at once, what has gathered is not asked, and the connection is closed. About
@@ -65,7 +66,8 @@ enum {
 enum port_event { PORT_WENT_DOWN, PORT_CAME_BACK };
 
 /* All zeroes is a good configuration: a zero stands for what is in brackets.
- *   deadline_ns      how long a batch may take, from port_decide() [PORT_DEADLINE_NS]
+ *   deadline_ns      how long a batch may take, from port_decide(), or from port_flush() if this thread came to that
+ *                    later than the deadline [PORT_DEADLINE_NS]
  *   batch_count_max  how many batches at once [PORT_BATCHES_MAX]
  *   bytes_max        and of how many bytes; at least as large as one batch can be [PORT_BYTES_MAX]
  *   failures_max     batches in a row that open the breaker [PORT_FAILURES_MAX]

@@ -5,7 +5,7 @@
  * what was charged, and when. Then:
  *
  *   each batch ends once          by the end of the turn in which its deadline has passed, and never from within
- *                                 port_decide() or port_flush()
+ *                                 port_decide() or port_flush(). A deadline moves once, where this thread was stopped
  *   decided                       the answers are those of the other table, in every field
  *   not asked                     nothing is charged, then or later
  *   nothing is charged twice      each question comes to the table once at most, and in order
@@ -56,6 +56,8 @@ struct ask {
     struct weir_decision decisions[COUNT_MAX];
     struct weir_detail details[COUNT_MAX];
 };
+
+#define STALL_NS_MAX (60 * MS)
 
 struct walk {
     uint64_t seed, random;
@@ -265,7 +267,9 @@ static void end_turn(void *context)
         const struct ask *ask = &current->asks[i];
         bool waits = ask->batch != NULL && !ask->is_done;
         CHECK(!waits || loop_timers_next_ns(&current->loop.timers) <= current->loop.now_ns
-              || current->loop.now_ns < ask->asked_ns + PORT_DEADLINE_NS);
+              || current->loop.now_ns < ask->batch->deadline_ns);
+        CHECK(!waits
+              || ask->batch->deadline_ns <= ask->asked_ns + 2 * PORT_DEADLINE_NS + STALL_NS_MAX);
     }
 }
 
@@ -305,7 +309,7 @@ static void take_step(void)
     if (random == 0) {
         change_plan();
     } else if (random == 1) {
-        still_loop_stall(loop, loop->now_ns + below(60) * MS, chance(2));
+        still_loop_stall(loop, loop->now_ns + below(STALL_NS_MAX), chance(2));
     } else if (random == 2) {
         some_go();
     } else if (random == 3) {

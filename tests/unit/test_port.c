@@ -333,23 +333,27 @@ static void test_a_thread_that_was_stopped_reads_what_has_come(void **state)
     assert_int_equal(stats().late, 0);
 }
 
-static void test_a_thread_that_was_stopped_sends_nothing_after_its_deadline(void **state)
+static void test_a_thread_that_was_stopped_sends_what_has_gathered(void **state)
 {
     (void)state;
     go(0);
-    const struct asker *first = ask(), *second = ask(), *third = ask(), *fourth = ask();
+    const struct asker *first = ask(), *second = ask();
     loop.now_ns += 50 * MS;
     flush(NULL);
-    assert_int_equal(delayed.sent, 0);
     go(0);
-    assert_fate(first, FATE_NOT_ASKED);
-    assert_fate(second, FATE_NOT_ASKED);
-    assert_fate(third, FATE_NOT_ASKED);
-    assert_fate(fourth, FATE_NOT_ASKED);
-    assert_false(stats().is_down); // the store has done nothing wrong
+    assert_fate(first, FATE_DECIDED);
+    assert_fate(second, FATE_DECIDED);
+    delayed.plan.is_silent = true;
+    const struct asker *third = ask();
+    loop.now_ns += 50 * MS;
+    flush(NULL);
+    go(20 * MS - 1);
+    assert_false(third->is_done);
+    go(1);
+    assert_fate(third, FATE_UNKNOWN);
 }
 
-/* Of those that waited in the link behind the others, likewise. */
+/* Nor those that waited in the link behind others: they are not asked. */
 static void test_a_thread_that_was_stopped_does_not_blame_the_store(void **state)
 {
     (void)state;
@@ -401,6 +405,22 @@ static void test_what_is_asked_again_keeps_its_deadline(void **state)
     assert_false(first->is_done);
     go(1);
     assert_fate(first, FATE_UNKNOWN);
+}
+
+/* It had its time once. */
+static void test_what_is_asked_again_keeps_its_deadline_where_the_thread_was_stopped(void **state)
+{
+    (void)state;
+    go(0);
+    delayed.plan.not_asked = 1000;
+    const struct asker *first = ask_now();
+    loop_timers_run(&loop.timers, loop.now_ns); // reported, and not sent again yet
+    assert_int_equal(stats().retried, 1);
+    loop.now_ns += 50 * MS;
+    flush(NULL);
+    assert_int_equal(delayed.sent, 1);
+    go(0);
+    assert_fate(first, FATE_NOT_ASKED);
 }
 
 static void test_what_cannot_be_written_is_reported_later(void **state)
@@ -806,10 +826,11 @@ int main(void)
         TEST(test_a_link_that_says_unknown_is_believed),
         TEST(test_an_answer_after_the_deadline_is_late),
         TEST(test_a_thread_that_was_stopped_reads_what_has_come),
-        TEST(test_a_thread_that_was_stopped_sends_nothing_after_its_deadline),
+        TEST(test_a_thread_that_was_stopped_sends_what_has_gathered),
         TEST(test_a_thread_that_was_stopped_does_not_blame_the_store),
         TEST(test_what_was_not_asked_is_asked_again_once),
         TEST(test_what_is_asked_again_keeps_its_deadline),
+        TEST(test_what_is_asked_again_keeps_its_deadline_where_the_thread_was_stopped),
         TEST(test_what_cannot_be_written_is_reported_later),
         TEST(test_of_a_lost_connection_what_was_sent_is_unknown),
         TEST(test_a_lost_connection_that_does_not_come_back_opens_the_breaker),

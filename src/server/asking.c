@@ -37,14 +37,16 @@ bool asking_is_out(const struct connection *connection)
 
 /* ---- questions ---- */
 
-/* Tells questions apart: another key, limit, cost or operation is another number, but for one case in 2^64. */
+/* Tells questions apart: another key, limit, cost or operation is another number, but for one case in 2^64. The hash
+ * keys of limits are random, so none is another one with the numbers of a question in it. */
 static uint64_t digest_of(const struct weir_request *request)
 {
     const struct weir_rule *rule = request->rule;
-    uint64_t words[4] = {siphash13(rule->hash_key, request->key, request->key_len),
-                         request->cost_micro, request->block_ns,
-                         (uint64_t)request->operation << 1 | (uint64_t)request->and_next};
-    return siphash13(rule->hash_key, words, sizeof words);
+    uint64_t spread_ns = request->block_ns * UINT64_C(0x9e3779b97f4a7c15); // odd, so none is lost
+    uint64_t what = (uint64_t)request->operation << 1 | (uint64_t)request->and_next;
+    uint64_t key[2] = {rule->hash_key[0] ^ request->cost_micro,
+                       rule->hash_key[1] ^ spread_ns ^ what};
+    return siphash13(key, request->key, request->key_len);
 }
 
 /* The answers of those that were not asked, or of which nobody knows. */

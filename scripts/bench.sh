@@ -64,7 +64,7 @@ prepare_packages
 build bench
 export PYTHONDONTWRITEBYTECODE=1
 if [ -n "${BEFORE:-}" ]; then
-    exec "$PYTHON" tests/bench/before.py "$BEFORE"
+    exec "$PYTHON" tests/bench/before.py "$BEFORE" ${ROWS:+--rows "$ROWS"} ${QUICK:+--rounds 3 --keys 1000000}
 fi
 "$PYTHON" tests/bench/bench.py ${ROWS:+--rows "$ROWS"} ${QUICK:+--quick}
 if [ "${1:-}" = --docs ]; then

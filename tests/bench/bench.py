@@ -22,7 +22,7 @@ import servers
 import stalls
 import streams
 import waits
-from machine import (PEERS, PROGRAMS, ROOT, WEIR, Missing, Program, Quiet, describe, progress, tool)
+from machine import (DELAYED, PEERS, PROGRAMS, ROOT, WEIR, Missing, Program, Quiet, describe, progress, tool)
 from servers import Load
 
 GOVERNOR = PEERS / "governor" / "release" / "governor-bench"
@@ -372,6 +372,22 @@ def rows_resp(report, rows):
                         names["floor"])
 
 
+def row_later(report):
+    """41: what a store that answers later costs this side of the wire: the table behind one that delays nothing, beside
+    the table. The microseconds between the two, a decision. One at a time, a decision pays for a whole batch, and for
+    the turn in which its answer comes."""
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        table = stack.enter_context(servers.weir(folder))
+        later = stack.enter_context(servers.weir(folder, program=DELAYED))
+        for pipeline, bar, aim in ((64, 0.3, 0.1), (16, 0.3, 0.15), (1, None, None)):
+            samples = measure_loads(report, {"table": (table, servers.THROTTLE), "later": (later, servers.THROTTLE)},
+                                    pipeline, folder)
+            report.pair(41, f"CL.THROTTLE, P={pipeline}, later: more than at once", "us",
+                        [{"more": each["later"] - each["table"], "us": 1.0} for each in samples], "more", "us",
+                        "1 us", bar, aim)
+
+
 def row_wide(report):
     """13: ten million keys against a hundred thousand, over the wire."""
     with contextlib.ExitStack() as stack:
@@ -605,6 +621,8 @@ def run_rows(report, rows):
         row_bytes(report, bytes_per_key)
     if rows & {10, 11, 12}:
         rows_resp(report, rows)
+    if 41 in rows:
+        row_later(report)
     if 13 in rows:
         row_wide(report)
     if 14 in rows:
@@ -631,7 +649,7 @@ def run_rows(report, rows):
 
 
 ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
-            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38, 39, 40]
+            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41]
 
 
 def main():
@@ -648,7 +666,7 @@ def main():
     start, quiet = time.monotonic(), Quiet()
     if result["machine"]["load_before"] > 0.5:
         progress(f"the machine is busy (load {result['machine']['load_before']:.1f}): "
-                 "expect noise, above all in rows 3, 8 and 10-17")
+                 "expect noise, above all in rows 3, 8, 10-17 and 41")
     run_rows(report, rows)
     result["machine"].update(quiet.figures())
     quietness = quiet_text(result["machine"], report.lines)

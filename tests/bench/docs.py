@@ -31,6 +31,7 @@ SECTIONS = [
     ("In the process: what it chose on this processor", (40,)),
     ("The server: RESP", (10, 11, 12, 13, 14)),
     ("The server: HTTP", (16, 17)),
+    ("The server: a store that answers later", (41,)),
     ("Precision", (19,)),
     ("In a file that processes share", (34, 35)),
     ("Waiting", (26, 27, 28, 29, 30)),

@@ -19,6 +19,7 @@ BUILD = ROOT / "build" / "bench"
 PROGRAMS = BUILD / "tests" / "bench"
 PEERS = ROOT / "build" / "peers"
 WEIR = BUILD / "weir"
+DELAYED = BUILD / "weir-delayed"
 
 SERVER_CPU, LOAD_CPU = 0, 1
 

@@ -56,11 +56,11 @@ def floor(folder, name, request, reply, unix=False):
     return Server([PROGRAMS / "bench_floor", address, size, path], address)
 
 
-def weir(folder, unix=False, over_http=False, threads=1, memory="1G"):
+def weir(folder, unix=False, over_http=False, threads=1, memory="1G", program=WEIR):
     address = folder / f"weir-{'http' if over_http else 'resp'}.sock" if unix else free_port()
     listen = f"unix:{address}" if unix else f"127.0.0.1:{address}"
     wanted, other = ("--http", "--resp") if over_http else ("--resp", "--http")
-    return Server([WEIR, "serve", wanted, listen, other, "off", "--threads", threads, "--memory",
+    return Server([program, "serve", wanted, listen, other, "off", "--threads", threads, "--memory",
                    memory, "--quiet"], address)
 
 

@@ -53,6 +53,9 @@ SHARING+='|conformance\.(file|forked)|concurrency\.shared_lines.*|processes\..*'
 # What does not depend on the processor, and takes long: arithmetic, and the explorer's orders.
 ELSEWHERE='property\..*|concurrency\.explore_.*'
 
+# What one compiler shows well enough.
+ONCE='processes\.(kill_random|kill_mix|same_answers)'
+
 # As the first 64-bit processors are (ARMv8.0, without LSE); what threads do to each other as the latest, too.
 in_qemu() {
     progress "aarch64: left out, qemu-user cannot: $SHARING"
@@ -93,7 +96,7 @@ run_preset() {
             in_ctest dev && in_pytest dev -m 'not soak' tests
             in_pytest dev-later -m 'not slow and not once and not soak' tests/system
             ;;
-        clang) in_ctest clang ;;
+        clang) in_ctest clang -E "^($ONCE)\$" ;;
         asan) in_ctest asan && in_pytest asan -m 'not slow and not once and not soak' tests ;;
         tsan) in_ctest tsan && in_pytest tsan -m 'not alone and not slow and not once and not soak' tests/system ;;
         aarch64) in_qemu ;;

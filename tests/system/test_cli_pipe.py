@@ -15,6 +15,8 @@ import pytest
 from terminal import Terminal
 from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
+pytestmark = pytest.mark.alone
+
 SECOND = 1_000_000_000
 
 

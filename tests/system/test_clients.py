@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from weirserver import WeirServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +69,8 @@ class RedisPy:
     client = None
 
     def connect(self, port, password=None):
-        self.client = redis.Redis(port=port, password=password, decode_responses=True)
+        again = Retry(NoBackoff(), 3)  # as by default, without waiting
+        self.client = redis.Redis(port=port, password=password, decode_responses=True, retry=again)
         self.command("PING")
 
     def command(self, *words):
@@ -119,7 +122,10 @@ def library(request):
 
 
 @pytest.fixture
-def client(library):
+def client(library, request):
+    """It goes before its server, which would wait a second for it."""
+    if "server" in request.fixturenames:
+        request.getfixturevalue("server")
     opened = LIBRARIES[library][0]()
     yield opened
     opened.close()
@@ -259,6 +265,7 @@ def test_fails_auth(library, client, tmp_path):
             client.command("WEIR.TAKE", "alice", "10/s")
         client.connect(server.resp_port, "correct horse")
         assert decision(client.command("WEIR.TAKE", "alice", "10/s"))[0] == 0
+        client.close()
 
 
 # ---- redis-cli and redis-benchmark: the programs that come with Redis ----

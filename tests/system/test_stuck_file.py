@@ -14,6 +14,8 @@ from test_resize import in_line_of
 from test_store import status, weir
 from weirserver import DEADLINE_S, WeirServer, wait_until, weir_binary
 
+pytestmark = pytest.mark.alone
+
 F_OFD_SETLK = 37
 GATE = 1 << 60
 MEMBER = 1 << 61 | 4242  # an even number that no other member has

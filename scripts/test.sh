@@ -9,7 +9,7 @@ started=$SECONDS
 RESULTS=$PWD/build/test-results
 # More tests at once than there are processors: many wait most of the time, for a deadline or a limit's rate.
 C_TESTS_AT_ONCE=$(($(nproc) + 1)) # some have threads or processes of their own
-SYSTEM_TESTS_AT_ONCE=$((2 * $(nproc)))
+SYSTEM_TESTS_AT_ONCE=$((3 * $(nproc)))
 # Nothing is left in the source tree.
 export PYTHONPYCACHEPREFIX=$PWD/build/pycache HYPOTHESIS_STORAGE_DIRECTORY=$PWD/build/hypothesis
 export NODE_PATH=$PWD/build/node/node_modules

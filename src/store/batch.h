@@ -104,16 +104,24 @@ struct batch_list {
     enum batch_order order;
 };
 
-static inline void batch_list_add(struct batch_list *list, struct batch *batch)
+/* Behind `before`; NULL: as the first one. */
+static inline void batch_list_add_behind(struct batch_list *list, struct batch *before,
+                                         struct batch *batch)
 {
     enum batch_order order = list->order;
-    batch->neighbours[order] = (struct batch_neighbours){.previous = list->last};
-    if (list->last != NULL) {
-        list->last->neighbours[order].next = batch;
+    struct batch **next = before != NULL ? &before->neighbours[order].next : &list->first;
+    batch->neighbours[order] = (struct batch_neighbours){.next = *next, .previous = before};
+    if (*next != NULL) {
+        (*next)->neighbours[order].previous = batch;
     } else {
-        list->first = batch;
+        list->last = batch;
     }
-    list->last = batch;
+    *next = batch;
+}
+
+static inline void batch_list_add(struct batch_list *list, struct batch *batch)
+{
+    batch_list_add_behind(list, list->last, batch);
 }
 
 static inline void batch_list_remove(struct batch_list *list, struct batch *batch)

@@ -10,7 +10,7 @@
 enum place { AT_QUEUE, AT_THERE, AT_BACK, AT_LOST };
 
 /* What the link keeps of a batch: its requests, which point to the rules and keys behind them.
- *   at_ns          when it comes to where it is going
+ *   at_ns          when it comes to where it is going; NEVER: it is lost
  *   part           how many questions are decided at a time, or somewhat more
  *   decided_count  how many are */
 struct ask {
@@ -29,7 +29,7 @@ struct link {
     struct port *port;
     struct loop *loop;
     struct loop_timer timer;
-    struct batch_list queued, written;
+    struct batch_list queued, written; // written: in the order in which they come
     size_t written_count;
     uint64_t up_at_ns, probe_at_ns;
     bool is_up, is_lost, breaks;
@@ -92,6 +92,22 @@ static uint64_t way_end_ns(struct delayed_store *delayed, uint64_t from_ns, uint
     return from_ns + delayed->plan.way_ns + below(delayed, ns_max + 1);
 }
 
+static uint64_t at_ns_of(const struct batch *batch)
+{
+    return ((const struct ask *)batch->ask)->at_ns;
+}
+
+/* Behind those that come as soon, or sooner. */
+static void place_written(struct link *link, struct batch *batch)
+{
+    struct batch_list *list = &link->written;
+    struct batch *before = list->last;
+    while (before != NULL && at_ns_of(before) > at_ns_of(batch)) {
+        before = before->neighbours[list->order].previous;
+    }
+    batch_list_add_behind(list, before, batch);
+}
+
 /* It begins another way where the last one ends. */
 static void go_on(struct link *link, struct batch *batch, enum place place)
 {
@@ -100,6 +116,8 @@ static void go_on(struct link *link, struct batch *batch, enum place place)
     struct ask *ask = batch->ask;
     ask->place = place;
     ask->at_ns = place == AT_LOST ? NEVER : way_end_ns(delayed, ask->at_ns, ns_max);
+    batch_list_remove(&link->written, batch);
+    place_written(link, batch);
 }
 
 static void start(struct link *link, struct batch *batch)
@@ -196,18 +214,11 @@ static void arrive_back(struct link *link, struct batch *batch)
 
 /* ---- events ---- */
 
+/* NULL: none is on its way. */
 static struct batch *earliest(const struct link *link)
 {
-    struct batch *first = NULL;
-    for (struct batch *batch = link->written.first; batch != NULL;
-         batch = batch_list_next(&link->written, batch)) {
-        const struct ask *ask = batch->ask;
-        if (ask->at_ns != NEVER
-            && (first == NULL || ask->at_ns < ((struct ask *)first->ask)->at_ns)) {
-            first = batch;
-        }
-    }
-    return first;
+    struct batch *first = link->written.first;
+    return first != NULL && at_ns_of(first) != NEVER ? first : NULL;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -218,7 +229,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 static void set_timer(struct link *link)
 {
     const struct batch *first = earliest(link);
-    uint64_t at_ns = first != NULL ? ((const struct ask *)first->ask)->at_ns : NEVER;
+    uint64_t at_ns = first != NULL ? at_ns_of(first) : NEVER;
     at_ns = least(at_ns, least(link->up_at_ns, link->probe_at_ns));
     if (at_ns != NEVER && !link->is_lost && !link->delayed->plan.is_silent) {
         loop_set_timer(link->loop, &link->timer, at_ns);
@@ -268,7 +279,7 @@ static void look(void *owner)
         answer_probe(link);
     }
     struct batch *batch = earliest(link);
-    while (batch != NULL && ((struct ask *)batch->ask)->at_ns <= now_ns) {
+    while (batch != NULL && at_ns_of(batch) <= now_ns) {
         if (((struct ask *)batch->ask)->place == AT_THERE) {
             arrive_there(link, batch);
         } else {

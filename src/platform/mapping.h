@@ -14,10 +14,9 @@ struct mapping {
     size_t whole_bytes;
 };
 
-enum {
-    MAPPING_HUGE_BYTES = 2 << 20,       // a huge page of x86-64 and of aarch64 with 4 KiB pages
-    MAPPING_HUGE_FROM_BYTES = 64 << 20, // from here on huge pages are asked for
-};
+/* A huge page of x86-64, and of aarch64 with pages of 4 KiB; and from how much memory on such pages are asked for. A
+ * table of 64 MiB is somewhat smaller: whole stripes. */
+enum { MAPPING_HUGE_BYTES = 2 << 20, MAPPING_HUGE_FROM_BYTES = 63 << 20 };
 
 /* Maps private, zeroed memory that is touched only as it is used. False, with errno, if refused; so
  * for all of these. */

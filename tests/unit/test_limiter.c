@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "store/driver.h"
 #include "weir/limiter.h"
@@ -92,6 +93,35 @@ static void test_uses_no_more_memory_than_it_was_given(void **state)
         assert_int_equal(stats.used_count, 0);
         weir_limiter_close(limiter);
     }
+}
+
+/* How many mappings of this process the kernel was asked to make of huge pages. */
+static int count_huge_mappings(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") != NULL;
+    }
+    (void)fclose(maps);
+    return count;
+}
+
+static void test_asks_for_huge_pages_from_64_mib_on(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
+        skip(); // this kernel has none
+    }
+    int before = count_huge_mappings();
+    struct weir_limiter *small = open_limiter(UINT64_C(48) << 20);
+    assert_int_equal(count_huge_mappings(), before);
+    struct weir_limiter *large = open_limiter(UINT64_C(64) << 20);
+    assert_int_equal(count_huge_mappings(), before + 1);
+    weir_limiter_close(large);
+    weir_limiter_close(small);
 }
 
 static void test_a_limiter_with_no_seed_draws_one(void **state)
@@ -630,6 +660,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opens_within_the_range_of_memory_only),
         cmocka_unit_test(test_uses_no_more_memory_than_it_was_given),
+        cmocka_unit_test(test_asks_for_huge_pages_from_64_mib_on),
         cmocka_unit_test(test_a_limiter_with_no_seed_draws_one),
         cmocka_unit_test(test_the_same_numbers_are_the_same_buckets),
         cmocka_unit_test(test_names_are_framed),

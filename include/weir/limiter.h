@@ -193,7 +193,7 @@ struct weir_detail {
  *               count what it would have refused, and weir_decision_of_run() leaves it out. Among others
  *               its refusal refuses nothing, and locks nobody out; it is not charged then. A take of it
  *               alone is charged, and locks out, as without. Nobody waits for it
- *   detail      filled if not NULL
+ *   detail      filled if not NULL; after a take or a can_take it says nothing
  *   block_ns    of a block: for how long, 1 .. WEIR_BLOCK_NS_MAX; what is outside is brought inside */
 struct weir_request {
     const struct weir_rule *rule;

@@ -428,7 +428,7 @@ def rows_http(report, rows):
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         weir = stack.enter_context(servers.weir(folder, over_http=True))
-        reply = b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n"
+        reply = servers.reply_of(weir, servers.WEIR_CHECK)
         started = start_all(stack, report, 16, [
             ("floor", lambda: servers.floor(folder, "http", servers.WEIR_CHECK, reply)),
             ("limited", lambda: servers.nginx_limited(folder)),
@@ -439,7 +439,7 @@ def rows_http(report, rows):
         wanted = {"weir": (weir, servers.WEIR_CHECK), "post": (weir, servers.WEIR_TAKE)}
         for name, server in started.items():
             wanted[name] = (server, requests.get(name, servers.KEYED_PATH))
-        names = {"floor": "parse nothing, 204", "limited": "nginx limit_req", "204":
+        names = {"floor": "parse nothing", "limited": "nginx limit_req", "204":
                  "nginx return 204", "haproxy": "HAProxy stick table", "crab": "throttlecrab POST"}
         bars = {
             16: (1, {"floor": (1.2, 1.08), "limited": (0.85, 0.65), "204": (1.05, 0.9),

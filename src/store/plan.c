@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The planner, in three steps: sort the questions by name, find a wave for each, write the plan down.
+ * The planner, in three steps: sort the questions by name (plan_names.c), find a wave for each, write the plan down.
  *
  * How waves are found. A name is held for the rest of a wave, by a fold or by runs. A fold is all questions that are
  * equal: takes of one name with the same numbers, or reads of one name. In each wave all batches walk, each through its
@@ -25,66 +25,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "store/plan_state.h"
 #include "weir/limit.h"
 
 _Static_assert(PLAN_QUESTIONS_MAX <= INT64_MAX / (WEIR_DENOMINATOR_MAX + 1),
                "so many rests fit a signed 64-bit integer, as databases have them");
-
-/* No question, name or fold. */
-#define NONE UINT32_MAX
-
-/* What holds a name if it is no fold. */
-#define RUNS (UINT32_MAX - 1)
-
-enum form { TAKE, READ, OF_RUN };
-
-/* What is sorted: the first bytes of a question's name, as a number. Mostly they are enough. */
-struct head {
-    uint64_t bytes;
-    uint32_t index;
-};
-
-/* What the planner finds out about a question.
- *   name  by its rank
- *   fold  of a take or a read. In a run: the index of the run's first question
- *   next  in the list of questions that wait, or of those whose batch walks on. In write_runs(), of a run's first
- *         question: where the next one of the run is written */
-struct finding {
-    uint32_t name, fold, wave, next;
-    enum form form;
-};
-
-/*   wave         in which it was held last, by `holder`, which is a fold or RUNS
- *   first, last  of its folds in which questions wait. The first one has waited longest
- *   next         in the list of names for which folds wait */
-struct name {
-    uint32_t wave, holder, first, last, next;
-};
-
-/*   waiting  the list of its questions that wait
- *   next     the fold that has waited next longest for its name */
-struct fold {
-    uint32_t waiting, next;
-};
-
-/*   wave           that is being filled
- *   by_name        indices of the questions, sorted
- *   order          the same indices, as the plan's entries list them
- *   cursors        of each wave: where its next index is written
- *   waiting_runs   the list of the first questions of runs that wait
- *   waiting_names  the list of names for which folds wait */
-struct planning {
-    const struct plan_question *questions;
-    uint32_t count, wave, wave_count;
-    struct head *heads, *spare_heads;
-    uint32_t *by_name, *order, *cursors;
-    struct finding *findings;
-    struct name *names;
-    struct fold *folds;
-    struct plan_entry *entries;
-    struct plan_wave *waves;
-    uint32_t waiting_runs, waiting_names;
-};
 
 /* ---- memory ---- */
 
@@ -113,140 +58,9 @@ static size_t deal_out(struct planning *planning, size_t count, void *memory)
     return used;
 }
 
-/* ---- by name ---- */
-
-static bool is_of_run(const struct plan_question *questions, uint32_t i)
-{
-    return questions[i].and_next || (i > 0 && questions[i - 1].and_next);
-}
-
-static enum form form_of(const struct plan_question *questions, uint32_t i)
-{
-    if (is_of_run(questions, i)) {
-        return OF_RUN;
-    }
-    return questions[i].is_read ? READ : TAKE;
-}
-
-static uint64_t name_head(const struct plan_question *question)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bytes = bytes << 8 | question->name[i];
-    }
-    return bytes;
-}
-
-/* By name. Of one name, questions that fold are equal; how others are ordered does not matter. */
-static int compare(const struct planning *planning, uint32_t a, uint32_t b)
-{
-    const struct plan_question *one = &planning->questions[a];
-    const struct plan_question *other = &planning->questions[b];
-    enum form form = planning->findings[a].form;
-    int difference = memcmp(one->name, other->name, sizeof one->name);
-    if (difference == 0) {
-        difference = (int)form - (int)planning->findings[b].form;
-    }
-    if (difference == 0 && form == TAKE) {
-        difference = memcmp(&one->span, &other->span, sizeof one->span);
-        if (difference == 0) {
-            difference = memcmp(&one->full, &other->full, sizeof one->full);
-        }
-        if (difference == 0) {
-            difference = memcmp(&one->denominator, &other->denominator, sizeof one->denominator);
-        }
-    }
-    return difference;
-}
-
-static bool is_before(const struct planning *planning, struct head a, struct head b)
-{
-    return a.bytes != b.bytes ? a.bytes < b.bytes : compare(planning, a.index, b.index) < 0;
-}
-
-/* Two sorted lists become one. Equals stay in their order. */
-static void merge(const struct planning *planning, struct head *into, const struct head *first,
-                  size_t first_count, const struct head *second, size_t second_count)
-{
-    if (second_count > 0 && is_before(planning, second[0], first[first_count - 1])) {
-        while (first_count > 0 && second_count > 0) {
-            if (is_before(planning, *second, *first)) {
-                *into++ = *second++;
-                second_count--;
-            } else {
-                *into++ = *first++;
-                first_count--;
-            }
-        }
-    }
-    memcpy(into, first, first_count * sizeof *first);
-    memcpy(into + first_count, second, second_count * sizeof *second);
-}
-
-/* Merge sort: no names make it slow, and lists that are sorted already, as those of one hot name, are only copied. */
-static void sort_heads(struct planning *planning)
-{
-    size_t count = planning->count;
-    for (size_t width = 1; width < count; width *= 2) {
-        struct head *from = planning->heads;
-        struct head *into = planning->spare_heads;
-        for (size_t at = 0; at < count; at += 2 * width) {
-            size_t first_count = count - at < width ? count - at : width;
-            size_t left = count - at - first_count;
-            merge(planning, into + at, from + at, first_count, from + at + first_count,
-                  left < width ? left : width);
-        }
-        planning->heads = into;
-        planning->spare_heads = from;
-    }
-}
-
-static void sort_by_name(struct planning *planning)
-{
-    for (uint32_t i = 0; i < planning->count; i++) {
-        planning->findings[i].form = form_of(planning->questions, i);
-        planning->heads[i] = (struct head){name_head(&planning->questions[i]), i};
-    }
-    sort_heads(planning);
-    for (uint32_t i = 0; i < planning->count; i++) {
-        planning->by_name[i] = planning->heads[i].index;
-    }
-}
-
-static bool is_same_name(const struct planning *planning, uint32_t a, uint32_t b)
-{
-    const struct plan_question *questions = planning->questions;
-    return memcmp(questions[a].name, questions[b].name, sizeof questions[a].name) == 0;
-}
-
-/* Gives each name and each fold a number. */
-static void find_names(struct planning *planning)
-{
-    uint32_t name = NONE; // one more is 0
-    uint32_t fold = NONE;
-    for (uint32_t i = 0; i < planning->count; i++) {
-        uint32_t at = planning->by_name[i];
-        bool is_first = i == 0;
-        if (is_first || !is_same_name(planning, planning->by_name[i - 1], at)) {
-            planning->names[++name] = (struct name){NONE, NONE, NONE, NONE, NONE};
-        }
-        if (is_first || compare(planning, planning->by_name[i - 1], at) != 0) {
-            planning->folds[++fold] = (struct fold){NONE, NONE};
-        }
-        planning->findings[at].name = name;
-        planning->findings[at].fold = fold;
-    }
-    for (uint32_t i = 0; i < planning->count; i++) {
-        if (planning->findings[i].form == OF_RUN) {
-            bool is_first = i == 0 || !planning->questions[i - 1].and_next;
-            planning->findings[i].fold = is_first ? i : planning->findings[i - 1].fold;
-        }
-    }
-}
-
 /* ---- waves ---- */
 
-/* The question behind this one, or behind its run. NONE: the batch ends here. */
+/* The question behind this one, or behind its run. PLAN_NONE: the batch ends here. */
 static uint32_t next_of_batch(const struct planning *planning, uint32_t i)
 {
     while (planning->questions[i].and_next) {
@@ -255,26 +69,26 @@ static uint32_t next_of_batch(const struct planning *planning, uint32_t i)
     uint32_t next = i + 1;
     bool is_last =
         next == planning->count || planning->questions[next].batch != planning->questions[i].batch;
-    return is_last ? NONE : next;
+    return is_last ? PLAN_NONE : next;
 }
 
-static uint32_t holder_of(const struct finding *finding)
+static uint32_t holder_of(const struct plan_finding *finding)
 {
-    return finding->form == OF_RUN ? RUNS : finding->fold;
+    return finding->form == PLAN_OF_RUN ? PLAN_RUNS : finding->fold;
 }
 
 /* Whether the name of this question is free in this wave, or held by what it may join. */
 static bool has_room(const struct planning *planning, uint32_t i)
 {
-    const struct finding *finding = &planning->findings[i];
-    const struct name *name = &planning->names[finding->name];
+    const struct plan_finding *finding = &planning->findings[i];
+    const struct plan_name *name = &planning->names[finding->name];
     return name->wave != planning->wave || name->holder == holder_of(finding);
 }
 
 static void settle(struct planning *planning, uint32_t i)
 {
-    struct finding *finding = &planning->findings[i];
-    struct name *name = &planning->names[finding->name];
+    struct plan_finding *finding = &planning->findings[i];
+    struct plan_name *name = &planning->names[finding->name];
     name->wave = finding->wave = planning->wave;
     name->holder = holder_of(finding);
 }
@@ -311,12 +125,12 @@ static void add_question(struct planning *planning, uint32_t *list, uint32_t i)
 
 static void wait_in_fold(struct planning *planning, uint32_t i)
 {
-    const struct finding *finding = &planning->findings[i];
-    struct name *name = &planning->names[finding->name];
-    struct fold *fold = &planning->folds[finding->fold];
-    if (fold->waiting == NONE) {
-        fold->next = NONE;
-        if (name->first == NONE) {
+    const struct plan_finding *finding = &planning->findings[i];
+    struct plan_name *name = &planning->names[finding->name];
+    struct plan_fold *fold = &planning->folds[finding->fold];
+    if (fold->waiting == PLAN_NONE) {
+        fold->next = PLAN_NONE;
+        if (name->first == PLAN_NONE) {
             name->first = finding->fold;
             add_name(planning, finding->name);
         } else {
@@ -330,13 +144,13 @@ static void wait_in_fold(struct planning *planning, uint32_t i)
 /* A batch walks on in this wave, from this question as far as it can. */
 static void walk(struct planning *planning, uint32_t i)
 {
-    while (i != NONE && enter(planning, i)) {
+    while (i != PLAN_NONE && enter(planning, i)) {
         i = next_of_batch(planning, i);
     }
-    if (i == NONE) {
+    if (i == PLAN_NONE) {
         return;
     }
-    if (planning->findings[i].form == OF_RUN) {
+    if (planning->findings[i].form == PLAN_OF_RUN) {
         add_question(planning, &planning->waiting_runs, i);
     } else {
         wait_in_fold(planning, i);
@@ -346,7 +160,7 @@ static void walk(struct planning *planning, uint32_t i)
 /* Gives each of the list its place, and adds it to those whose batches walk on. */
 static void admit(struct planning *planning, uint32_t list, uint32_t *going)
 {
-    while (list != NONE) {
+    while (list != PLAN_NONE) {
         uint32_t i = list;
         list = planning->findings[i].next;
         bool has_entered = enter(planning, i);
@@ -357,12 +171,12 @@ static void admit(struct planning *planning, uint32_t list, uint32_t *going)
 }
 
 /* The questions of the fold that has waited longest for this name. It waits no more. */
-static uint32_t take_fold(struct planning *planning, struct name *name)
+static uint32_t take_fold(struct planning *planning, struct plan_name *name)
 {
-    struct fold *fold = &planning->folds[name->first];
+    struct plan_fold *fold = &planning->folds[name->first];
     uint32_t list = fold->waiting;
     name->first = fold->next;
-    fold->waiting = NONE;
+    fold->waiting = PLAN_NONE;
     return list;
 }
 
@@ -371,15 +185,15 @@ static void begin_wave(struct planning *planning, uint32_t *going)
 {
     uint32_t runs = planning->waiting_runs;
     uint32_t at = planning->waiting_names;
-    planning->waiting_runs = planning->waiting_names = NONE;
+    planning->waiting_runs = planning->waiting_names = PLAN_NONE;
     admit(planning, runs, going);
-    while (at != NONE) {
-        struct name *name = &planning->names[at];
+    while (at != PLAN_NONE) {
+        struct plan_name *name = &planning->names[at];
         uint32_t next = name->next;
         if (name->wave != planning->wave) {
             admit(planning, take_fold(planning, name), going);
         }
-        if (name->first != NONE) {
+        if (name->first != PLAN_NONE) {
             add_name(planning, at);
         }
         at = next;
@@ -388,17 +202,17 @@ static void begin_wave(struct planning *planning, uint32_t *going)
 
 static void find_waves(struct planning *planning)
 {
-    planning->waiting_runs = planning->waiting_names = NONE;
+    planning->waiting_runs = planning->waiting_names = PLAN_NONE;
     for (uint32_t i = 0; i < planning->count; i++) {
         if (i == 0 || planning->questions[i].batch != planning->questions[i - 1].batch) {
             walk(planning, i);
         }
     }
-    while (planning->waiting_runs != NONE || planning->waiting_names != NONE) {
-        uint32_t going = NONE;
+    while (planning->waiting_runs != PLAN_NONE || planning->waiting_names != PLAN_NONE) {
+        uint32_t going = PLAN_NONE;
         planning->wave++;
         begin_wave(planning, &going);
-        for (uint32_t i = going; i != NONE; i = planning->findings[i].next) {
+        for (uint32_t i = going; i != PLAN_NONE; i = planning->findings[i].next) {
             walk(planning, next_of_batch(planning, i));
         }
     }
@@ -423,11 +237,11 @@ static void find_cursors(struct planning *planning)
 }
 
 /* Lists the takes, or the reads, of all waves. Equal ones of a name stay in their order. */
-static void write_form(struct planning *planning, enum form form)
+static void write_form(struct planning *planning, enum plan_form form)
 {
     for (uint32_t i = 0; i < planning->count; i++) {
         uint32_t at = planning->by_name[i];
-        const struct finding *finding = &planning->findings[at];
+        const struct plan_finding *finding = &planning->findings[at];
         if (finding->form == form) {
             planning->order[planning->cursors[finding->wave]++] = at;
         }
@@ -437,9 +251,9 @@ static void write_form(struct planning *planning, enum form form)
 /* Runs in the order in which they came, the questions of each by name. */
 static void write_runs(struct planning *planning)
 {
-    struct finding *findings = planning->findings;
+    struct plan_finding *findings = planning->findings;
     for (uint32_t i = 0; i < planning->count; i++) {
-        if (findings[i].form == OF_RUN) {
+        if (findings[i].form == PLAN_OF_RUN) {
             uint32_t *cursor = &planning->cursors[findings[i].wave];
             if (findings[i].fold == i) {
                 findings[i].next = *cursor;
@@ -449,7 +263,7 @@ static void write_runs(struct planning *planning)
     }
     for (uint32_t i = 0; i < planning->count; i++) {
         uint32_t at = planning->by_name[i];
-        if (findings[at].form == OF_RUN) {
+        if (findings[at].form == PLAN_OF_RUN) {
             planning->order[findings[findings[at].fold].next++] = at;
         }
     }
@@ -458,28 +272,28 @@ static void write_runs(struct planning *planning)
 /* How many of the questions from here on are of one entry, or of one run. */
 static uint32_t count_same(const struct planning *planning, uint32_t at)
 {
-    const struct finding *first = &planning->findings[planning->order[at]];
+    const struct plan_finding *first = &planning->findings[planning->order[at]];
     uint32_t end = at + 1;
     for (; end < planning->count; end++) {
-        const struct finding *other = &planning->findings[planning->order[end]];
+        const struct plan_finding *other = &planning->findings[planning->order[end]];
         if (other->wave != first->wave || other->form != first->form
             || other->fold != first->fold) {
             break;
         }
-        const struct finding *former = &planning->findings[planning->order[end - 1]];
-        assert(first->form != OF_RUN || other->name != former->name);
+        const struct plan_finding *former = &planning->findings[planning->order[end - 1]];
+        assert(first->form != PLAN_OF_RUN || other->name != former->name);
     }
     return end - at;
 }
 
-static void add_entry(struct plan_wave *wave, enum form form, const struct plan_entry *entry)
+static void add_entry(struct plan_wave *wave, enum plan_form form, const struct plan_entry *entry)
 {
-    const struct plan_entry **list = form == TAKE   ? &wave->takes
-                                     : form == READ ? &wave->reads
-                                                    : &wave->runs;
-    uint32_t *count = form == TAKE   ? &wave->take_count
-                      : form == READ ? &wave->read_count
-                                     : &wave->run_count;
+    const struct plan_entry **list = form == PLAN_TAKE   ? &wave->takes
+                                     : form == PLAN_READ ? &wave->reads
+                                                         : &wave->runs;
+    uint32_t *count = form == PLAN_TAKE   ? &wave->take_count
+                      : form == PLAN_READ ? &wave->read_count
+                                          : &wave->run_count;
     if (*count == 0) {
         *list = entry;
     }
@@ -489,13 +303,13 @@ static void add_entry(struct plan_wave *wave, enum form form, const struct plan_
 static struct plan_waves write_down(struct planning *planning)
 {
     find_cursors(planning);
-    write_form(planning, TAKE);
-    write_form(planning, READ);
+    write_form(planning, PLAN_TAKE);
+    write_form(planning, PLAN_READ);
     write_runs(planning);
     memset(planning->waves, 0, planning->wave_count * sizeof *planning->waves);
     struct plan_entry *entry = planning->entries;
     for (uint32_t at = 0; at < planning->count; entry++) {
-        const struct finding *first = &planning->findings[planning->order[at]];
+        const struct plan_finding *first = &planning->findings[planning->order[at]];
         *entry = (struct plan_entry){&planning->order[at], count_same(planning, at)};
         add_entry(&planning->waves[first->wave], first->form, entry);
         at += entry->count;
@@ -537,8 +351,7 @@ struct plan_waves plan_make(const struct plan_question *questions, size_t count,
         return (struct plan_waves){NULL, 0};
     }
     (void)deal_out(&planning, count, memory);
-    sort_by_name(&planning);
-    find_names(&planning);
+    planning_find_names(&planning);
     find_waves(&planning);
     return write_down(&planning);
 }

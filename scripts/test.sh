@@ -112,11 +112,11 @@ prepare() {
     if [ -n "$missing" ]; then
         # shellcheck disable=SC2086 # a list of words
         mb=$(download_mb $missing)
-        say "  installs from Debian, starting no service (${mb:-up to 270} MB to fetch, 2 to 4 minutes):"
+        say "  installs from Debian, starting no service (${mb:-up to 300} MB to fetch, 2 to 4 minutes):"
         say "    $missing"
     fi
     if [ ! -d build/stamps ]; then
-        say "  fetches by lock file into build/ (about 10 MB): pytest, hypothesis, redis-py, xdist;"
+        say "  fetches by lock file into build/ (about 15 MB): pytest, hypothesis, redis-py, psycopg2, xdist;"
         say "    node-redis, ioredis; go-redis"
     fi
     say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about 16 minutes on 2 cores."

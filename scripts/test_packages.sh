@@ -11,6 +11,7 @@ PYTHON=/usr/bin/python3 # Debian's own, whatever comes first in PATH
 has_node() {
     has node && has npm && version_at_least "$NODE_AT_LEAST" "$(node -p process.versions.node)"
 }
+has_postgres() { has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; } # not in PATH on Debian
 has_go() {
     has go && version_at_least "$GO_AT_LEAST" "$(go env GOVERSION | sed 's/^go//')"
 }
@@ -24,6 +25,7 @@ missing_for_tests() {
     has pkg-config && pkg-config --exists cmocka || printf 'libcmocka-dev '
     has redis-server || printf 'redis-server '
     has redis-cli || printf 'redis-tools '
+    has_postgres || printf 'postgresql '
     has nginx || printf 'nginx '
     has haproxy || printf 'haproxy '
     has caddy || printf 'caddy '
@@ -74,7 +76,7 @@ install_for_tests() {
     install_packages "$@"
     for package in "$@"; do
         case $package in
-            redis-server | nginx | haproxy | caddy | prometheus)
+            redis-server | postgresql | nginx | haproxy | caddy | prometheus)
                 if has systemctl; then as_root systemctl --quiet disable "$package" || true; fi ;;
         esac
     done

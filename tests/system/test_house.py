@@ -38,6 +38,7 @@ INCLUDED_BY = {
     "protocol/http1": set(),
     "protocol/json": {"protocol/http1"},
     "protocol/resp": {"server"},
+    "store/postgres": set(),
     "store/table": set(),
 }
 

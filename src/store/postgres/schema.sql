@@ -11,8 +11,9 @@
 -- Where the numbers of a limit have changed, a stored rest may be D or more. Such a moment counts as one nanosecond
 -- more, and no rest: hence least(rest, d).
 --
--- Every statement locks rows in the order of their names: so no two statements wait for each other. It reads the clock
--- behind the lock: so a take that had to wait for the lock is not decided at an old reading.
+-- Every statement locks rows in the order of their names. So statements that are transactions of their own have no
+-- deadlock; a transaction of several of them may. Every statement reads the clock behind the lock. So a take that had
+-- to wait for the lock is not decided at an old reading.
 
 BEGIN;
 
@@ -42,8 +43,8 @@ BEGIN
 END $$;
 
 -- name  16 bytes of a hash of the limit's identity and the key. A uuid compares as memcmp() does.
--- note  what DO UPDATE tells RETURNING, which sees nothing else of it: 2^32 * the index of the take in its statement,
---       plus how many takes were let in. Nothing reads it later.
+-- note  what a statement tells its RETURNING, which sees only the row: 2^32 * the index of the take in the statement,
+--       plus how many takes were let in (take_run: the index). Nothing reads it later.
 --
 -- Half of each page is left free for the next versions of its rows, and only the name has an index. So an update
 -- changes one page and no index ("heap-only"), and dead versions go without a vacuum.
@@ -72,7 +73,8 @@ RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- The moment after k takes; for k = 0 the same moment, with a rest below D.
-CREATE OR REPLACE FUNCTION weir.ns_after(ns bigint, rest bigint, reading bigint, k bigint, d bigint, s_ns bigint, s_rest bigint)
+CREATE OR REPLACE FUNCTION weir.ns_after(ns bigint, rest bigint, reading bigint, k bigint, d bigint,
+                                         s_ns bigint, s_rest bigint)
 RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT greatest(ns, reading) + k * s_ns + (weir.start_rest(ns, rest, reading, d) + k * s_rest) / d
 $$;
@@ -81,13 +83,13 @@ RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (weir.start_rest(ns, rest, reading, d) + k * s_rest) % d
 $$;
 
--- Whether a take fits: start + span <= reading + full. In an empty bucket it does, because no span is longer than full.
--- Otherwise differences are compared: with limits of many years the sums are beyond a bigint.
+-- Whether a take fits: moment + span <= reading + full. That is true of any moment behind the reading, where the bucket
+-- is empty, because no span is longer than full. Differences are compared, because with limits of many years the sums
+-- are beyond a bigint.
 CREATE OR REPLACE FUNCTION weir.fits(ns bigint, rest bigint, reading bigint, d bigint,
                                      s_ns bigint, s_rest bigint, f_ns bigint, f_rest bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ns < reading
-        OR (ns - reading - (f_ns - s_ns) + (least(rest, d) + s_rest) / d, (least(rest, d) + s_rest) % d) <= (0, f_rest)
+    SELECT (ns - reading - (f_ns - s_ns) + (least(rest, d) + s_rest) / d, (least(rest, d) + s_rest) % d) <= (0, f_rest)
 $$;
 
 -- How many of n equal takes fit: floor((full - (start - reading)) / span), or n. Only where D > 1 does that need
@@ -98,27 +100,30 @@ RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE
         WHEN NOT weir.fits(ns, rest, reading, d, s_ns, s_rest, f_ns, f_rest) THEN 0
         WHEN n = 1 THEN 1
-        WHEN d = 1 THEN least(n, (f_ns - (greatest(ns, reading) - reading) - weir.start_rest(ns, rest, reading, d)) / s_ns)
+        WHEN d = 1 THEN least(n, (f_ns - (greatest(ns, reading) - reading)
+                                  - weir.start_rest(ns, rest, reading, d)) / s_ns)
         ELSE least(n, div((f_ns - (greatest(ns, reading) - reading))::numeric * d
                           + f_rest - weir.start_rest(ns, rest, reading, d), s_ns::numeric * d + s_rest))::bigint
     END
 $$;
 
--- A take of each of several buckets, all or nothing, at one reading. No name is there twice. A row for each name in
--- order: its moment afterwards, whether the take fits this bucket alone, the reading.
+-- A take of each of several buckets, all or nothing, at one reading. The arguments are those of take_one.sql. No name
+-- is there twice. Returns a row for each name, in their order: its moment afterwards, whether the take fits this bucket
+-- alone, the reading.
 --
--- What is refused at first sight locks and writes nothing. Otherwise an upsert that changes nothing makes the rows
--- that are not there, and locks all of them, in the order of names; then it is decided again. (To make rows first and
--- to lock all of them afterwards would be two orders, and prune() could delete a row in between.)
+-- The first look decides only refusals: it locks nothing and writes nothing. Before the second look, an upsert that
+-- changes nothing makes the rows that are missing and locks all of them, in the order of names. (First to make the
+-- missing rows, then to lock all, would be two orders: a deadlock with a batch. And prune() could come in between.)
+-- LIMIT 1 is for a transaction with an old snapshot: there a row that was pruned is still seen beside the new one.
 CREATE OR REPLACE FUNCTION weir.take_run(names uuid[], d bigint[], s_ns bigint[], s_rest bigint[],
                                          f_ns bigint[], f_rest bigint[], reading bigint)
 RETURNS TABLE (ns bigint, rest bigint, fits boolean, at bigint)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    ns_of    bigint[];
-    rest_of  bigint[];
-    fits_of  boolean[];
-    now_ns   bigint;
+    now_ns  bigint;
+    ns_of   bigint[];
+    rest_of bigint[];
+    fits_of boolean[];
 BEGIN
     FOR look IN 1..2 LOOP
         IF look = 2 THEN
@@ -126,35 +131,40 @@ BEGIN
             SELECT q.name, 0, 0, 0 FROM unnest(names) AS q (name) ORDER BY q.name
             ON CONFLICT (name) DO UPDATE SET note = 0 WHERE false;
         END IF;
-        SELECT array_agg(b.ns ORDER BY q.i), array_agg(b.rest ORDER BY q.i), min(b.reading),
-               array_agg(weir.fits(b.ns, b.rest, b.reading, q.d, q.s_ns, q.s_rest, q.f_ns, q.f_rest) ORDER BY q.i)
-        INTO ns_of, rest_of, now_ns, fits_of
-        FROM (SELECT weir.now_ns(take_run.reading) AS reading OFFSET 0) AS clock,
-             unnest(names, d, s_ns, s_rest, f_ns, f_rest)
-                 WITH ORDINALITY AS q (name, d, s_ns, s_rest, f_ns, f_rest, i),
-             LATERAL (SELECT coalesce(max(b.ns), 0) AS ns, coalesce(max(b.rest), 0) AS rest, clock.reading
-                      FROM weir.bucket AS b WHERE b.name = q.name) AS b;
-        EXIT WHEN false = ANY (fits_of);
+        SELECT min(seen.reading), array_agg(seen.ns), array_agg(seen.rest), array_agg(seen.fits)
+        INTO now_ns, ns_of, rest_of, fits_of
+        FROM (SELECT clock.reading, coalesce(b.ns, 0) AS ns, coalesce(b.rest, 0) AS rest,
+                     b.ns IS NULL
+                     OR weir.fits(b.ns, b.rest, clock.reading, q.d, q.s_ns, q.s_rest, q.f_ns, q.f_rest) AS fits
+              FROM (SELECT weir.now_ns(take_run.reading) AS reading OFFSET 0) AS clock,
+                   unnest(names, d, s_ns, s_rest, f_ns, f_rest)
+                       WITH ORDINALITY AS q (name, d, s_ns, s_rest, f_ns, f_rest, i)
+                   LEFT JOIN LATERAL (SELECT b.ns, b.rest FROM weir.bucket AS b WHERE b.name = q.name
+                                      ORDER BY b.ns DESC LIMIT 1) AS b ON true
+              ORDER BY q.i) AS seen;
+        IF false = ANY (fits_of) THEN
+            RETURN QUERY SELECT q.ns, q.rest, q.fits, now_ns
+                         FROM unnest(ns_of, rest_of, fits_of) WITH ORDINALITY AS q (ns, rest, fits, i) ORDER BY q.i;
+            RETURN;
+        END IF;
     END LOOP;
-    IF true = ALL (fits_of) THEN
-        SELECT array_agg(weir.ns_after(q.ns, q.rest, now_ns, 1, q.d, q.s_ns, q.s_rest) ORDER BY q.i),
-               array_agg(weir.rest_after(q.ns, q.rest, now_ns, 1, q.d, q.s_rest) ORDER BY q.i)
-        INTO ns_of, rest_of
-        FROM unnest(ns_of, rest_of, d, s_ns, s_rest) WITH ORDINALITY AS q (ns, rest, d, s_ns, s_rest, i);
-
+    RETURN QUERY
+    WITH taken AS (
         INSERT INTO weir.bucket AS b (name, ns, rest, note)
-        SELECT q.name, q.ns, q.rest, 1 FROM unnest(names, ns_of, rest_of) AS q (name, ns, rest)
-        ON CONFLICT (name) DO UPDATE SET (ns, rest, note) = (SELECT excluded.ns, excluded.rest, excluded.note);
-    END IF;
-    RETURN QUERY SELECT q.ns, q.rest, q.fits, now_ns
-                 FROM unnest(ns_of, rest_of, fits_of) WITH ORDINALITY AS q (ns, rest, fits, i) ORDER BY q.i;
+        SELECT q.name, weir.ns_after(q.ns, q.rest, now_ns, 1, q.d, q.s_ns, q.s_rest),
+               weir.rest_after(q.ns, q.rest, now_ns, 1, q.d, q.s_rest), q.i
+        FROM unnest(names, ns_of, rest_of, d, s_ns, s_rest) WITH ORDINALITY AS q (name, ns, rest, d, s_ns, s_rest, i)
+        ON CONFLICT (name) DO UPDATE SET ns = excluded.ns, rest = excluded.rest, note = excluded.note
+        RETURNING b.note AS i, b.ns, b.rest
+    )
+    SELECT taken.ns, taken.rest, true, now_ns FROM taken ORDER BY taken.i;
 END $$;
 
--- Deletes buckets that have been empty for a minute from the next pages of the table, and returns how many. A clock
--- that is set back by less than the minute finds every bucket that is not empty then.
+-- Deletes the buckets that have been empty for a minute from the next `pages` of the table, and returns how many. After
+-- the last page comes the first. So a call takes a bounded time, however large the table is. The minute is for a clock
+-- that is set back: a bucket that is not empty then is still there.
 --
--- Beside another prune() it does nothing. A row that somebody has locked stays, so it waits for nobody; and so does a
--- row that was charged meanwhile.
+-- It waits for no lock: a row that is locked stays, and beside another prune() it does nothing.
 CREATE OR REPLACE FUNCTION weir.prune(pages integer, reading bigint DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -6,7 +6,7 @@
 --   $1      names[]
 --   $2      D[]
 --   $3, $4  span[] of one take: ns, rest
---   $5, $6  how far beyond the reading the moment may be[]. No shorter than the span
+--   $5, $6  how far beyond the reading the moment may be[]. No shorter than the span, and below 2^62 ns
 --   $7      how many takes[], at least 1. Their rests are added up, so: below 2^22
 --   $8      how many of these takes fit an empty bucket[]
 --   $9      reading, NULL: the clock
@@ -26,12 +26,12 @@ WITH asked AS MATERIALIZED (
          LEFT JOIN LATERAL (SELECT b.ns, b.rest FROM weir.bucket AS b WHERE b.name = q.name OFFSET 0) AS b ON true
 ), taken AS (
     INSERT INTO weir.bucket AS b (name, ns, rest, note)
-    SELECT name, weir.ns_after(0, 0, reading, n_empty, d, s_ns, s_rest), weir.rest_after(0, 0, reading, n_empty, d, s_rest),
-           i << 32 | n_empty
+    SELECT name, weir.ns_after(0, 0, reading, n_empty, d, s_ns, s_rest),
+           weir.rest_after(0, 0, reading, n_empty, d, s_rest), i << 32 | n_empty
     FROM asked WHERE fits ORDER BY name
     ON CONFLICT (name) DO UPDATE SET (ns, rest, note) = (
-        SELECT weir.ns_after(b.ns, b.rest, reading, k, d, s_ns, s_rest), weir.rest_after(b.ns, b.rest, reading, k, d, s_rest),
-               excluded.note >> 32 << 32 | k
+        SELECT weir.ns_after(b.ns, b.rest, reading, k, d, s_ns, s_rest),
+               weir.rest_after(b.ns, b.rest, reading, k, d, s_rest), excluded.note >> 32 << 32 | k
         FROM (SELECT q.*, weir.how_many(n, b.ns, b.rest, reading, d, s_ns, s_rest, f_ns, f_rest) AS k
               FROM (SELECT weir.now_ns($9) AS reading, $2[excluded.note >> 32] AS d,
                            $3[excluded.note >> 32] AS s_ns, $4[excluded.note >> 32] AS s_rest,

@@ -5,7 +5,8 @@
 --   $1      name of the bucket
 --   $2      D
 --   $3, $4  span of the take: ns, rest
---   $5, $6  how far beyond the reading the moment may be: full, or full and a patience. No shorter than the span
+--   $5, $6  how far beyond the reading the moment may be: full, or full and a patience. No shorter than the span,
+--           and below 2^62 ns
 --   $7      reading, NULL: the clock
 --
 -- Returns one row: ns, rest (the moment afterwards), took (1 or 0), at (the reading).
@@ -16,7 +17,8 @@
 -- copied to where its columns are used: the clock is read once.
 WITH seen AS MATERIALIZED (
     SELECT b.ns, b.rest, reading,
-           b.ns IS NULL OR weir.fits(b.ns, b.rest, reading, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint) AS fits
+           b.ns IS NULL
+           OR weir.fits(b.ns, b.rest, reading, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint) AS fits
     FROM (SELECT weir.now_ns($7::bigint) AS reading OFFSET 0) AS clock
          LEFT JOIN weir.bucket AS b ON b.name = $1::uuid
 ), taken AS (

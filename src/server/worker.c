@@ -139,7 +139,7 @@ static int turn(struct worker *worker, int timeout_ms)
 static void *run(void *argument)
 {
     struct worker *worker = argument;
-    for (int timeout_ms = -1; !is_done(worker);) {
+    for (int timeout_ms = 0; !is_done(worker);) { // a port begins to connect in the first one
         timeout_ms = turn(worker, timeout_ms);
     }
     connection_close_all(worker);

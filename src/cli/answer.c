@@ -339,6 +339,9 @@ const char *answer_failure_text(const struct answer *answer, bool waited)
 {
     bool has_events =
         binding_config(answer).kind == WEIR_KIND_WINDOW && answer->operation != WEIR_BLOCK;
+    if (answer->cannot != NULL) {
+        return waited ? "lets nobody wait" : answer->cannot;
+    }
     if (waited) {
         return "lets nobody wait: it is ending, or has no room";
     }
@@ -470,6 +473,10 @@ void answer_say(const struct answer *answer)
     char amount[ABOUT_TEXT_MAX];
     switch (answer->operation) {
     case WEIR_RESET:
+        if (answer->decision.verdict == WEIR_FAILED) {
+            say_verdict(answer);
+            break;
+        }
         (void)printf(answer->existed ? "reset: emptied\n" : "reset: there was nothing to empty\n");
         return;
     case WEIR_BLOCK:
@@ -480,6 +487,10 @@ void answer_say(const struct answer *answer)
         say_verdict(answer);
         break;
     case WEIR_UNBLOCK:
+        if (answer->decision.verdict == WEIR_FAILED) {
+            say_verdict(answer);
+            break;
+        }
         (void)printf(answer->existed ? "unblocked\n" : "unblocked: it was not blocked\n");
         return;
     case WEIR_TAKE:

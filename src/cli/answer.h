@@ -17,7 +17,8 @@
 /* A question and its answer. Under several limits `decision` is that of all together. */
 struct answer {
     enum weir_operation operation;
-    bool is_local; // decided here, in a store
+    bool is_local;      // decided here, in a store
+    const char *cannot; // which questions that store answers by an error; NULL: none
     uint64_t cost_micro;
     uint64_t wait_ns;
     struct weir_limit_config config; // the limit that was asked about, the first of several

@@ -88,6 +88,7 @@ void local_receive(struct local *local, const struct question *question, struct 
     store_end_unwatch();
     question_begin_answer(question, answer);
     answer->is_local = true;
+    answer->cannot = store_option_cannot(local->limiter);
     memcpy(answer->each, local->decisions, sizeof answer->each);
     answer->decision = weir_decision_of_all(answer->each, local->requests.count, &answer->binding);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "server/stores.h"
 
 const struct command *const COMMANDS[] = {
     &SERVE_COMMAND,
@@ -71,6 +72,41 @@ static int finish(int code)
     return code;
 }
 
+/* The URL in an argument: all of it, or what stands behind --store=. NULL: none that has something to hide. */
+static char *url_to_hide(char *argument, char shown[STORE_SHOWN_MAX])
+{
+    static const char OPTION[] = "--store=";
+    bool is_option = strncmp(argument, OPTION, strlen(OPTION)) == 0;
+    char *url = is_option ? argument + strlen(OPTION) : argument;
+    const struct weir_store_driver *driver = store_driver_find(url, STORE_DRIVERS, NULL);
+    if (driver == NULL || driver->show == NULL) {
+        return NULL;
+    }
+    driver->show(url, shown, STORE_SHOWN_MAX);
+    return strcmp(url, shown) != 0 ? url : NULL;
+}
+
+/* Everybody can see by ps what a program was called with, and the URL of a database may have a password in it. So the
+ * command gets a copy, and where ps looks stands what may be shown. */
+static bool hide_passwords(int argc, char **argv)
+{
+    char shown[STORE_SHOWN_MAX];
+    for (int i = 1; i < argc; i++) {
+        char *url = url_to_hide(argv[i], shown);
+        if (url != NULL) {
+            argv[i] = strdup(argv[i]); // as long as the process
+            size_t length = strlen(url);
+            for (size_t at = 0; at < length; at++) {
+                url[at] = at < strlen(shown) ? shown[at] : '\0';
+            }
+        }
+        if (argv[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 0) {
@@ -79,6 +115,10 @@ int main(int argc, char **argv)
     if (argc < 2) {
         (void)fputs("weir: say what to do; weir help lists the commands\n", stderr);
         return CLI_USAGE;
+    }
+    if (!hide_passwords(argc, argv)) {
+        (void)fputs("weir: no memory\n", stderr);
+        return CLI_FAILED;
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * weir store: how a file of buckets is doing, and how to empty it or give it another size, while others use
- * it. */
+ * it; and how to make a database ready. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -188,6 +188,20 @@ static int run_resize(const struct command *command, const struct place *place,
                         upkeep->events_bytes, upkeep->json);
 }
 
+static int run_init(const struct command *command, const struct place *place, bool json)
+{
+    struct weir_error error;
+    if (place->driver->init == NULL) {
+        return usage_error(command, "there is nothing to be made ready: init is for a database");
+    }
+    if (place->driver->init(place->url, &error) != WEIR_OK) {
+        complain(command, "%s", error.message);
+        return CLI_FAILED;
+    }
+    (void)printf(json ? "{\"ready\":true}\n" : "it is ready\n");
+    return CLI_DONE;
+}
+
 /* Of a store that is not open. Looking after it must not make one. */
 static int find_place(const struct command *command, const char *url, struct place *place)
 {
@@ -195,7 +209,7 @@ static int find_place(const struct command *command, const char *url, struct pla
     place->url = url;
     place->driver = store_driver_read(url, STORE_DRIVERS, place->path, &error);
     if (place->driver == NULL) {
-        complain_at(command, url, &error);
+        store_option_complain(command, url, &error);
         return CLI_USAGE;
     }
     if (place->path[0] != '\0' && access(place->path, F_OK) != 0) {
@@ -224,7 +238,9 @@ static int run_open(const struct command *command, const struct upkeep *upkeep)
     struct weir_limiter *limiter;
     int code = store_option_open(&upkeep->store, command, &limiter);
     if (code == CLI_DONE && limiter->store->ops->upkeep == NULL) {
-        complain(command, "%s is looked after by its own tools", upkeep->store.url);
+        char shown[STORE_SHOWN_MAX];
+        store_url_show(upkeep->store.url, STORE_DRIVERS, shown, sizeof shown);
+        complain(command, "%s is looked after by its own tools", shown);
         weir_limiter_close(limiter);
         return CLI_FAILED;
     }
@@ -252,6 +268,9 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
     if (code != CLI_DONE) {
         return code;
     }
+    if (is_action(upkeep, "init")) {
+        return run_init(command, &place, upkeep->json);
+    }
     if ((is_resize || upkeep->force) && place.driver->files == NULL) {
         return usage_error(command, "only a file has a size and a header: file:/PATH");
     }
@@ -267,8 +286,12 @@ static int read_word(const struct command *command, struct upkeep *upkeep, const
         upkeep->action = word;
         return CLI_DONE;
     }
+    if (is_action(upkeep, "init") && upkeep->store.url == NULL) {
+        upkeep->store.url = word;
+        return CLI_DONE;
+    }
     if (!is_action(upkeep, "resize")) {
-        return usage_error(command, "one of status, resize, reset");
+        return usage_error(command, "one of status, resize, reset, init");
     }
     if (upkeep->bytes != 0) {
         return usage_error(command, "one size");
@@ -293,8 +316,9 @@ static int read_events(const struct command *command, struct upkeep *upkeep, con
 static int check_action(const struct command *command, const struct upkeep *upkeep)
 {
     bool is_resize = is_action(upkeep, "resize");
-    if (!is_resize && !is_action(upkeep, "status") && !is_action(upkeep, "reset")) {
-        return usage_error(command, "say what to do: status, resize or reset");
+    if (!is_resize && !is_action(upkeep, "status") && !is_action(upkeep, "reset")
+        && !is_action(upkeep, "init")) {
+        return usage_error(command, "say what to do: status, resize, reset or init");
     }
     if (is_resize && upkeep->bytes == 0) {
         return usage_error(command, "to what size? weir store resize 64M");
@@ -334,8 +358,8 @@ static int run_store(const struct command *command, int count, char **words)
 
 const struct command STORE_COMMAND = {
     .name = "store",
-    .words = "status|resize SIZE|reset",
-    .summary = "how a file of buckets is doing; give it another size; or empty it",
+    .words = "status|resize SIZE|reset|init URL",
+    .summary = "look after a file of buckets, or make a database ready",
     .about =
         "status says how full the file is, and how often there was no room for a bucket.\n"
         "resize moves all buckets to a file of another size, 64K to 16T, which gets the name of\n"
@@ -343,12 +367,16 @@ const struct command STORE_COMMAND = {
         "reset empties all buckets, as if nobody had ever taken from them.\n"
         "Others may use the file meanwhile. reset --force needs it for itself, and heals a file "
         "that\n"
-        "is damaged: it looks at nothing but the header.",
+        "is damaged: it looks at nothing but the header.\n"
+        "init makes the schema of weir in a database of PostgreSQL, or brings it up to date, "
+        "while\n"
+        "servers use it.",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
                 "    weir store resize 64M\n"
                 "    weir store reset\n"
-                "    weir store reset --force --store file:/var/lib/weir/buckets\n",
+                "    weir store reset --force --store file:/var/lib/weir/buckets\n"
+                "    weir store init postgres://weir@db.example/limits\n",
     .options = OPTIONS,
     .run = run_store,
 };

@@ -8,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "limiter/limiter_state.h"
 #include "limiter/names/names.h"
 #include "limiter/together.h"
 #include "server/store_end.h"
 #include "server/stores.h"
+#include "store/remote.h"
 
 enum { PATH_BYTES_MAX = 1024 };
 
@@ -146,12 +148,21 @@ int store_option_compile(struct store_requests *made, const struct weir_limiter 
     return CLI_DONE;
 }
 
+const char *store_option_cannot(const struct weir_limiter *limiter)
+{
+    const struct remote_ops *remote = limiter->store->ops->remote;
+    return remote == NULL || remote->cannot == NULL ? NULL
+                                                    : "has not decided: it is out of reach, or "
+                                                      "cannot decide this yet (docs/postgres.md)";
+}
+
 void store_option_decide(struct weir_limiter *limiter, struct store_requests *made,
                          const struct question *question, struct answer *answer)
 {
     struct weir_detail detail = {.existed = false};
     question_begin_answer(question, answer);
     answer->is_local = true;
+    answer->cannot = store_option_cannot(limiter);
     made->requests[0].detail = &detail;
     weir_limiter_decide(limiter, made->requests, answer->each, made->count);
     answer->decision = weir_decision_of_all(answer->each, made->count, &answer->binding);
@@ -161,6 +172,20 @@ void store_option_decide(struct weir_limiter *limiter, struct store_requests *ma
     answer->parsed = detail.amount;
     int length = weir_amount_print(&detail.amount, answer->amount_text);
     answer->amount = (struct bytes){answer->amount_text, (size_t)length};
+}
+
+void store_option_complain(const struct command *command, const char *url,
+                           const struct weir_error *error)
+{
+    struct weir_error unused;
+    const struct weir_store_driver *driver = store_driver_find(url, STORE_DRIVERS, &unused);
+    if (driver != NULL && driver->show != NULL) {
+        char shown[STORE_SHOWN_MAX];
+        driver->show(url, shown, sizeof shown);
+        complain(command, "%s: %s", shown, error->message);
+    } else {
+        complain_at(command, url, error);
+    }
 }
 
 int store_option_complete(struct store_option *store, const struct command *command)
@@ -190,14 +215,13 @@ int store_option_open(const struct store_option *store, const struct command *co
     enum weir_status status = weir_limiter_open(limiter, &config, &error);
     store_end_unwatch();
     if (status == WEIR_E_SYNTAX) {
-        complain_at(command, store->url, &error);
+        store_option_complain(command, store->url, &error);
         return CLI_USAGE;
     }
-    if (status != WEIR_OK) {
+    if (error.message[0] != '\0') { // of a store that hosts share, also if it may be back soon
         complain(command, "%s", error.message);
-        return CLI_FAILED;
     }
-    return CLI_DONE;
+    return status == WEIR_OK ? CLI_DONE : CLI_FAILED;
 }
 
 int store_option_ask(const struct store_option *store, const struct question *question,

@@ -29,6 +29,10 @@ int store_option_default(struct store_option *store, const struct command *comma
 /* Where the store is: --store, else WEIR_STORE, else the default. Returns CLI_DONE, or complains. */
 int store_option_complete(struct store_option *store, const struct command *command);
 
+/* Says that a URL cannot be read, and where; without its password, if it may have one. */
+void store_option_complain(const struct command *command, const char *url,
+                           const struct weir_error *error);
+
 /* Opens the store. Returns CLI_DONE, or complains. */
 int store_option_open(const struct store_option *store, const struct command *command,
                       struct weir_limiter **limiter);
@@ -36,6 +40,9 @@ int store_option_open(const struct store_option *store, const struct command *co
 /* Compiles what is asked. CLI_DONE, or complains. */
 int store_option_compile(struct store_requests *made, const struct weir_limiter *limiter,
                          const struct question *question);
+
+/* What an answer says of a store that hosts share; NULL of any other. */
+const char *store_option_cannot(const struct weir_limiter *limiter);
 
 /* Decides what was compiled, now, and fills the answer. */
 void store_option_decide(struct weir_limiter *limiter, struct store_requests *made,

@@ -10,6 +10,7 @@
 #include "platform/siphash.h"
 #include "server/connection.h"
 #include "server/editions.h"
+#include "server/startup.h"
 #include "server/worker.h"
 
 /* What a connection has asked; in the memory of its batch.
@@ -120,6 +121,18 @@ static void copy_answers(struct inquiry *inquiry, const struct weir_request *req
     }
 }
 
+/* Why there is an error among answers of a store that was there. */
+static const char *explain_errors(const struct worker *worker,
+                                  const struct weir_decision *decisions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (decisions[i].verdict == WEIR_FAILED) {
+            return worker->server->limiter->store->ops->remote->cannot;
+        }
+    }
+    return NULL;
+}
+
 /* The engine asks the same again. If it ever asks anything else, that is our mistake: on_error answers, and nobody gets
  * an answer that is somebody else's. (That engines do not is shown by tests/property/property_late.c.) */
 static void hand_out(struct worker *worker, const struct weir_request *requests,
@@ -129,6 +142,7 @@ static void hand_out(struct worker *worker, const struct weir_request *requests,
     bool is_right = are_asked(inquiry, requests, count);
     if (is_right && inquiry->batch->fate == FATE_DECIDED) {
         copy_answers(inquiry, requests, decisions, count);
+        worker->service.undecided = explain_errors(worker, decisions, count);
     } else {
         answer_by_policy(worker, requests, decisions, count,
                          inquiry->batch->fate == FATE_NOT_ASKED ? ASKING_NOT_ASKED
@@ -290,7 +304,8 @@ static void on_event(void *context, enum port_event event, const char *why)
 {
     struct worker *worker = context;
     struct server *server = worker->server;
-    const char *url = server->options.store;
+    char url[STORE_SHOWN_MAX];
+    startup_show_store(server, url);
     /* Relaxed: a count; nothing else depends on it. */
     if (event == PORT_WENT_DOWN) {
         if (atomic_fetch_add_explicit(&server->down_count, 1, memory_order_relaxed) == 0) {

@@ -335,6 +335,16 @@ bad(char message[OPTIONS_MESSAGE_BYTES_MAX], const char *format, ...)
     return OPTIONS_BAD;
 }
 
+/* The password of a store is not shown. */
+static void show_value(int option, const char *value, char shown[STORE_SHOWN_MAX])
+{
+    if (option == OPTION_STORE) {
+        store_url_show(value, STORE_DRIVERS, shown, STORE_SHOWN_MAX);
+    } else {
+        (void)snprintf(shown, STORE_SHOWN_MAX, "%s", value);
+    }
+}
+
 static enum options_result parse_arguments(struct options *options, int argc, char **argv,
                                            char message[OPTIONS_MESSAGE_BYTES_MAX])
 {
@@ -357,7 +367,9 @@ static enum options_result parse_arguments(struct options *options, int argc, ch
         }
         const char *why = apply(options, option, optarg);
         if (why != NULL) {
-            return bad(message, "--%s '%s': %s", option_name(option), optarg, why);
+            char shown[STORE_SHOWN_MAX];
+            show_value(option, optarg, shown);
+            return bad(message, "--%s '%s': %s", option_name(option), shown, why);
         }
     }
     if (optind < argc) {
@@ -417,7 +429,9 @@ enum options_result options_parse(struct options *options, int argc, char **argv
     if (options->store == NULL && store != NULL && store[0] != '\0') {
         const char *why = set_store(options, store);
         if (why != NULL) {
-            return bad(message, "WEIR_STORE '%s': %s", store, why);
+            char shown[STORE_SHOWN_MAX];
+            show_value(OPTION_STORE, store, shown);
+            return bad(message, "WEIR_STORE '%s': %s", shown, why);
         }
     }
     const char *file = getenv("WEIR_PASSWORD_FILE");

@@ -179,7 +179,8 @@ static void choose_connections_max(struct server *server, uint64_t fd_limit)
 /* Programs that read the log get a line of it. */
 static void complain_about_store(struct server *server, const char *why)
 {
-    const char *url = server->options.store != NULL ? server->options.store : "memory:";
+    char url[STORE_SHOWN_MAX];
+    startup_show_store(server, url);
     if (server->log.json) {
         LOG(&server->log, LOG_ERROR, "store_failed", log_text("url", url), log_text("why", why));
     } else {

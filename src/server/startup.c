@@ -10,6 +10,7 @@
 
 #include "protocol/resp/resp_parse.h"
 #include "server/editions.h"
+#include "server/stores.h"
 #include "server/systemd.h"
 #include "weir/version.h"
 
@@ -258,9 +259,24 @@ static void write_example(const struct server *server, char *text, size_t size)
     (void)snprintf(text, size, "%s take alice 10/s --server %s", program_invocation_name, address);
 }
 
-static const char *store_url(const struct server *server)
+void startup_show_store(const struct server *server, char shown[STORE_SHOWN_MAX])
 {
-    return server->options.store != NULL ? server->options.store : "memory:";
+    const char *url = server->options.store != NULL ? server->options.store : "memory:";
+    store_url_show(url, STORE_DRIVERS, shown, STORE_SHOWN_MAX);
+}
+
+/* "memory:, 256 MiB; all buckets are forgotten at exit". A database has no size of ours. */
+static void print_store(const struct server *server)
+{
+    struct weir_limiter_stats stats;
+    char url[STORE_SHOWN_MAX];
+    weir_limiter_stats(server->limiter, &stats);
+    startup_show_store(server, url);
+    (void)fprintf(stderr, "  store  %s", url);
+    if (stats.memory_bytes > 0) {
+        (void)fprintf(stderr, ", %" PRIu64 " MiB", stats.memory_bytes >> 20);
+    }
+    (void)fprintf(stderr, "%s\n", server->is_stored ? "" : "; all buckets are forgotten at exit");
 }
 
 static void print_banner(const struct server *server, const char *example)
@@ -272,11 +288,7 @@ static void print_banner(const struct server *server, const char *example)
                       listener->engine->protocol == PROTOCOL_RESP ? "RESP" : "HTTP",
                       listener->name);
     }
-    struct weir_limiter_stats stats;
-    weir_limiter_stats(server->limiter, &stats);
-    (void)fprintf(stderr, "  store  %s, %" PRIu64 " MiB%s\n", store_url(server),
-                  stats.memory_bytes >> 20,
-                  server->is_stored ? "" : "; all buckets are forgotten at exit");
+    print_store(server);
     if (editions_path(server)[0] != '\0') {
         (void)fprintf(stderr, "  names  %s\n", editions_path(server));
     }
@@ -303,8 +315,10 @@ void startup_announce(struct server *server)
             log_text("address", listener->name));
     }
     struct weir_limiter_stats stats;
+    char url[STORE_SHOWN_MAX];
     weir_limiter_stats(server->limiter, &stats);
-    LOG(&server->log, LOG_INFO, "store", log_text("url", store_url(server)),
+    startup_show_store(server, url);
+    LOG(&server->log, LOG_INFO, "store", log_text("url", url),
         log_number("bytes", stats.memory_bytes),
         log_text("note", server->is_stored ? "buckets stay when this process ends"
                                            : "all buckets are forgotten at exit"));

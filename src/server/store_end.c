@@ -87,7 +87,7 @@ static void end_if_stuck(int number, siginfo_t *info, void *context)
 
 static void write_texts(const char *url)
 {
-    (void)snprintf(url_text, sizeof url_text, "%s", url);
+    store_url_show(url, STORE_DRIVERS, url_text, sizeof url_text);
     (void)snprintf(remedy, sizeof remedy,
                    "when all that use it have ended, copy it; this forgets what is in it: "
                    "weir store reset --force --store '%s'",

@@ -21,6 +21,7 @@
 #ifndef WEIR_STORE_ATTENDANT_H
 #define WEIR_STORE_ATTENDANT_H
 
+#include "store/exported.h"
 #include "store/store.h"
 
 struct attendant;

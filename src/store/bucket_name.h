@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/exported.h"
+
 enum { BUCKET_NAME_BYTES = 16 };
 
 /* The name of the bucket of this key under a rule with this identity, which is its hash_key. Pure; thread-safe. */

@@ -12,6 +12,8 @@
 
 #include "store/store.h"
 
+enum { STORE_SHOWN_MAX = 1024 }; // of a URL in messages, with its NUL
+
 /* What is asked of a store beside its URL.
  *   memory_bytes, events_bytes  0: as the URL says
  *   is_caller_clock  only decisions at a time of the caller's will be asked for
@@ -24,12 +26,15 @@ struct store_settings {
 };
 
 /*   scheme        "memory:", "file:"
- *   form          an example of a URL, for messages: "file:/path"
+ *   form          an example of a URL, for messages: "file:/path"; NULL: it is not in this build
  *   is_forgotten  what is in it ends with the process that opened it
  *   read()        reads a URL without opening anything: WEIR_OK, or WEIR_E_SYNTAX or _RANGE and where it is wrong.
  *                 `path` gets the file in which the store lives; "": in none
  *   open()        as weir_limiter_open(). The URL has been read
- *   files         looking after a store that is not open; NULL: not offered */
+ *   files         looking after a store that is not open; NULL: not offered
+ *   show()        the URL as others may see it: without a password. NULL: as it is
+ *   init()        makes in a database what the store needs there; it may be there already. NULL: there is nothing
+ *                 to be made */
 struct weir_store_driver {
     const char *scheme;
     const char *form;
@@ -38,6 +43,8 @@ struct weir_store_driver {
     enum weir_status (*open)(struct store **store, const char *url, struct store_settings *settings,
                              struct weir_error *error);
     const struct file_upkeep *files;
+    void (*show)(const char *url, char *shown, size_t size);
+    enum weir_status (*init)(const char *url, struct weir_error *error);
 };
 
 /* The driver of this URL: one of `more`, which may be NULL and ends with NULL, or else one of libweir's. NULL, and
@@ -51,5 +58,9 @@ const struct weir_store_driver *store_driver_read(const char *url,
                                                   const struct weir_store_driver *const *more,
                                                   char path[STORE_PATH_MAX],
                                                   struct weir_error *error);
+
+/* The URL as it may be shown: in a message, in a log. */
+void store_url_show(const char *url, const struct weir_store_driver *const *more, char *shown,
+                    size_t size);
 
 #endif

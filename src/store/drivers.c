@@ -32,7 +32,9 @@ static size_t gather(const struct weir_store_driver **drivers, size_t most,
         }
     }
     for (; more != NULL && *more != NULL && count < most; more++) {
-        drivers[count++] = *more;
+        if ((*more)->form != NULL) {
+            drivers[count++] = *more;
+        }
     }
     return count;
 }
@@ -73,4 +75,15 @@ const struct weir_store_driver *store_driver_read(const char *url,
     const struct weir_store_driver *driver = store_driver_find(url, more, error);
     path[0] = '\0';
     return driver != NULL && driver->read(url, path, error) == WEIR_OK ? driver : NULL;
+}
+
+void store_url_show(const char *url, const struct weir_store_driver *const *more, char *shown,
+                    size_t size)
+{
+    const struct weir_store_driver *driver = store_driver_find(url, more, NULL);
+    if (driver != NULL && driver->show != NULL) {
+        driver->show(url, shown, size);
+    } else {
+        (void)snprintf(shown, size, "%s", url);
+    }
 }

@@ -149,6 +149,12 @@ void port_answered(struct batch *batch, enum fate fate)
     }
 }
 
+void port_store_spoke(struct port *port)
+{
+    port->answer_count++;
+    port->failure_count = 0;
+}
+
 void port_refuse_gathered(struct port *port)
 {
     for (struct batch *batch; (batch = batch_list_take(&port->gathered)) != NULL;) {

@@ -31,13 +31,16 @@
 
 #include "platform/loop.h"
 #include "store/batch.h"
+#include "store/exported.h"
 #include "store/store.h"
 
 struct link;
 
-/*   is_of_all_hosts  hosts share the store: buckets have names that all compute alike (bucket_name.h) */
+/*   is_of_all_hosts  hosts share the store: buckets have names that all compute alike (bucket_name.h)
+ *   cannot           why some questions are answered by an error though the store is there; NULL: all it can decide */
 struct remote_ops {
     bool is_of_all_hosts;
+    const char *cannot;
 
     /* How much memory copy() needs for these questions. */
     size_t (*ask_bytes)(const struct store *store, const struct weir_request *requests,
@@ -85,5 +88,9 @@ void port_link_down(struct port *port, const char *why);
 void port_answered(struct batch *batch, enum fate fate);
 
 void port_probe_answered(struct port *port);
+
+/* The store is there, though it has not decided: somebody else held a row, for example. Said before the batches are
+ * reported that were not asked because of it: these are no failures of the store. */
+void port_store_spoke(struct port *port);
 
 #endif

@@ -1,10 +1,10 @@
 # weir in a container; docs/docker.md says how to run it.
-# Two stages: what serves needs no compiler. It is one program: jansson and libyaml are linked into it, and of
-# Debian's image it uses libc.
+# Two stages: what serves needs no compiler. It is one program: jansson and libyaml are linked into it. Of Debian
+# it uses libc, and libpq if its buckets live in PostgreSQL.
 FROM debian:12-slim AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
-        gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libyaml-dev
+        gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libyaml-dev libpq-dev
 WORKDIR /src
 COPY . .
 RUN cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr \
@@ -12,6 +12,7 @@ RUN cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr \
     && DESTDIR=/out cmake --install build/release --strip
 
 FROM debian:12-slim
+RUN apt-get update && apt-get install -y --no-install-recommends libpq5 && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 10390 --no-create-home --shell /usr/sbin/nologin weir \
     && install -d -o weir -g weir -m 0700 /var/lib/weir
 COPY --from=build /out/usr/bin/weir /usr/bin/weir

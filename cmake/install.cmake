@@ -2,15 +2,17 @@
 include(GNUInstallDirs)
 
 install(TARGETS weir RUNTIME)
-install(TARGETS weir_static ARCHIVE)
+install(TARGETS weir_static weir_postgres ARCHIVE)
 install(TARGETS weir_shared LIBRARY)
 install(DIRECTORY include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 
 # weir.pc finds its prefix from where it lies: an installation may be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
-configure_file(cmake/weir.pc.in ${CMAKE_BINARY_DIR}/weir.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(pc weir weir-postgres)
+    configure_file(cmake/${pc}.pc.in ${CMAKE_BINARY_DIR}/${pc}.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 foreach(section 1 3 5 7 8)
     file(GLOB pages ${CMAKE_SOURCE_DIR}/docs/man/*.${section})

@@ -64,6 +64,7 @@ missing_for_build() {
     has pkg-config || printf 'pkg-config '
     { has pkg-config && pkg-config --exists jansson; } || printf 'libjansson-dev '
     { has pkg-config && pkg-config --exists yaml-0.1; } || printf 'libyaml-dev '
+    { has pkg-config && pkg-config --exists libpq; } || printf 'libpq-dev '
 }
 
 # build PRESET: configures once, and where CI (a warning is an error) has changed; otherwise ninja

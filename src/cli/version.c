@@ -15,6 +15,12 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
+#if defined(WEIR_HAS_POSTGRES)
+#define STORES "in PostgreSQL (libpq.so.5, where it is)"
+#else
+#define STORES "not in PostgreSQL (libpq-dev was not there)"
+#endif
+
 static const struct option VERSION_OPTIONS[] = {{NULL, NULL, NULL}};
 
 static int run_version(const struct command *command, int count, char **words)
@@ -30,7 +36,7 @@ static int run_version(const struct command *command, int count, char **words)
     const char *yaml = config_library();
     (void)printf("weir %s\n"
                  "in this build: RESP2 and RESP3, HTTP/1.1 (jansson %s), buckets in memory and in "
-                 "files, %s%s%s\n"
+                 "files, " STORES ", %s%s%s\n"
                  "compiler: " COMPILER "\n"
                  "clock: %s\n",
                  weir_version(), jansson_version_str(),

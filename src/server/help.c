@@ -26,6 +26,7 @@ const char *const OPTIONS_HELP_TEXT[] = {
 "How much to use. SIZE is a number and K, M, G or T.\n"
 "      --store URL            where buckets live: memory: or file:/PATH    [memory:, or $WEIR_STORE]\n"
 "                             A file is shared with whoever else opens it on this host, and stays.\n"
+"                             postgres://HOST/DATABASE is shared by all hosts (docs/postgres.md).\n"
 "      --memory SIZE          for buckets, everything included   [256M; a file its own, new: 16M]\n"
 "      --threads N            workers                                               [the processors]\n"
 "      --max-connections N    at once                                     [limit of open files - 32]\n"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/stores.h"
 
-const struct weir_store_driver *const STORE_DRIVERS[] = {NULL};
+#include "weir/postgres.h"
+
+const struct weir_store_driver *const STORE_DRIVERS[] = {&weir_postgres_driver, NULL};

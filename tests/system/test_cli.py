@@ -550,7 +550,7 @@ def test_every_command_has_its_page(command):
 
 def test_what_is_not_built_is_not_in_the_help():
     everything = "".join(weir(command, "--help").stdout for command in COMMANDS)
-    for word in ("take-all", "TAKEALL", "postgres", "grpc"):
+    for word in ("take-all", "TAKEALL", "redis:", "grpc"):
         assert word not in everything
 
 
@@ -1103,7 +1103,7 @@ def test_bash_completes_commands_options_and_values():
     assert completed("serve", "--test") == ["--test-clock"]
     assert completed("serve", "--qu") == ["--quiet"]
     assert completed("help", "expl") == ["explain"]
-    assert completed("store", "") == ["status", "resize", "reset"]
+    assert completed("store", "") == ["status", "resize", "reset", "init"]
     assert completed("simulate", "10/s", "--format", "com") == ["common", "combined"]
     assert completed("simulate", "10/s", "README") == ["README.md"]
     assert completed("take", "key", "10/s") == []

@@ -159,7 +159,7 @@ def test_a_server_finds_its_store_in_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("WEIR_STORE", "somewhere")
     done = subprocess.run([weir_binary(), "serve"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 2
-    assert "WEIR_STORE 'somewhere': a store is memory: or file:/path" in done.stderr
+    assert "WEIR_STORE 'somewhere': a store is memory:" in done.stderr and "file:/path" in done.stderr
 
 
 def test_memory_says_how_large_a_new_file_is(tmp_path):

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The SQL files of this folder, as texts: cmake/embed.cmake makes them. */
+#ifndef WEIR_STORE_POSTGRES_SQL_H
+#define WEIR_STORE_POSTGRES_SQL_H
+
+extern const char SQL_SCHEMA[];
+extern const char SQL_SESSION[];
+extern const char SQL_TAKE_ONE[];
+extern const char SQL_TAKE_MANY[];
+extern const char SQL_TAKE_RUN[];
+extern const char SQL_READ_MANY[];
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/postgres/statement.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+#include "store/postgres/sql.h"
+#include "store/store.h"
+
+/* Numbers of types, of src/include/catalog/pg_type.dat. They never change. */
+enum {
+    INT8 = 20,
+    INT4 = 23,
+    INT4S = 1007, // an array of them
+    INT8S = 1016,
+    UUID = 2950,
+    UUIDS = 2951,
+};
+
+enum { BINARY = 1, ARRAY_HEAD_BYTES = 20 };
+
+const struct statement STATEMENTS[STATEMENT_COUNT] = {
+    [TAKE_ONE] = {"weir_take_one", SQL_TAKE_ONE, 7, {UUID, INT8, INT8, INT8, INT8, INT8, INT8}},
+    [TAKE_MANY] = {"weir_take_many",
+                   SQL_TAKE_MANY,
+                   9,
+                   {UUIDS, INT8S, INT8S, INT8S, INT8S, INT8S, INT4S, INT4S, INT8}},
+    [TAKE_RUN] = {"weir_take_run",
+                  SQL_TAKE_RUN,
+                  7,
+                  {UUIDS, INT8S, INT8S, INT8S, INT8S, INT8S, INT8}},
+    [READ_MANY] = {"weir_read_many", SQL_READ_MANY, 2, {UUIDS, INT8}},
+};
+
+/* ---- parameters ---- */
+
+/* What libpq is handed.
+ *   at  free memory */
+struct parameters {
+    const char *values[PARAMETERS_MAX];
+    int lengths[PARAMETERS_MAX];
+    int formats[PARAMETERS_MAX];
+    int count;
+    char *at;
+};
+
+static void put_bytes(struct parameters *parameters, const void *bytes, size_t length)
+{
+    memcpy(parameters->at, bytes, length);
+    parameters->at += length;
+}
+
+static void put_int4(struct parameters *parameters, uint32_t value)
+{
+    uint32_t big = htobe32(value);
+    put_bytes(parameters, &big, sizeof big);
+}
+
+static void put_int8(struct parameters *parameters, uint64_t value)
+{
+    uint64_t big = htobe64(value);
+    assert(value < UINT64_C(1) << 63);
+    put_bytes(parameters, &big, sizeof big);
+}
+
+static void begin(struct parameters *parameters)
+{
+    parameters->values[parameters->count] = parameters->at;
+    parameters->formats[parameters->count] = BINARY;
+}
+
+static void end(struct parameters *parameters)
+{
+    int i = parameters->count++;
+    parameters->lengths[i] = (int)(parameters->at - parameters->values[i]);
+}
+
+static void add_int8(struct parameters *parameters, uint64_t value)
+{
+    begin(parameters);
+    put_int8(parameters, value);
+    end(parameters);
+}
+
+static void add_reading(struct parameters *parameters, uint64_t reading)
+{
+    if (reading == STORE_NOW) {
+        parameters->values[parameters->count++] = NULL;
+    } else {
+        add_int8(parameters, reading);
+    }
+}
+
+/* An array of one dimension, without NULLs; its elements follow, each behind its length. array_send() in PostgreSQL's
+ * arrayfuncs.c. */
+static void begin_array(struct parameters *parameters, uint32_t type, size_t count)
+{
+    begin(parameters);
+    put_int4(parameters, 1); // dimension
+    put_int4(parameters, 0); // no NULLs
+    put_int4(parameters, type);
+    put_int4(parameters, (uint32_t)count);
+    put_int4(parameters, 1); // the first index
+}
+
+/* ---- rows of questions ---- */
+
+struct rows {
+    const struct plan_question *questions;
+    const struct step *step;
+    size_t count;
+};
+
+static const struct plan_question *row_question(const struct rows *rows, size_t row)
+{
+    const struct plan_entry *entries = rows->step->entries;
+    return &rows->questions[rows->step->is_run ? entries->questions[row]
+                                               : entries[row].questions[0]];
+}
+
+static void add_names(struct parameters *parameters, const struct rows *rows)
+{
+    begin_array(parameters, UUID, rows->count);
+    for (size_t row = 0; row < rows->count; row++) {
+        put_int4(parameters, BUCKET_NAME_BYTES);
+        put_bytes(parameters, row_question(rows, row)->name, BUCKET_NAME_BYTES);
+    }
+    end(parameters);
+}
+
+/* D, span and full of a question, in this order. */
+enum number { DENOMINATOR, SPAN_NS, SPAN_REST, FULL_NS, FULL_REST, NUMBER_COUNT };
+
+static uint64_t number_of(const struct plan_question *question, enum number which)
+{
+    const uint64_t numbers[NUMBER_COUNT] = {question->denominator, question->span.ns,
+                                            question->span.rest, question->full.ns,
+                                            question->full.rest};
+    return numbers[which];
+}
+
+static void add_numbers(struct parameters *parameters, const struct rows *rows)
+{
+    for (enum number which = 0; which < NUMBER_COUNT; which++) {
+        begin_array(parameters, INT8, rows->count);
+        for (size_t row = 0; row < rows->count; row++) {
+            put_int4(parameters, sizeof(uint64_t));
+            put_int8(parameters, number_of(row_question(rows, row), which));
+        }
+        end(parameters);
+    }
+}
+
+static void add_counts(struct parameters *parameters, const struct rows *rows, bool of_empty)
+{
+    begin_array(parameters, INT4, rows->count);
+    for (size_t row = 0; row < rows->count; row++) {
+        uint32_t count = rows->step->entries[row].count;
+        put_int4(parameters, sizeof(uint32_t));
+        put_int4(parameters, of_empty ? plan_fit_empty(row_question(rows, row), count) : count);
+    }
+    end(parameters);
+}
+
+static void add_take(struct parameters *parameters, const struct plan_question *question)
+{
+    begin(parameters);
+    put_bytes(parameters, question->name, BUCKET_NAME_BYTES);
+    end(parameters);
+    for (enum number which = 0; which < NUMBER_COUNT; which++) {
+        add_int8(parameters, number_of(question, which));
+    }
+}
+
+static void add_all(struct parameters *parameters, enum statement_kind kind,
+                    const struct rows *rows, uint64_t reading)
+{
+    if (kind == TAKE_ONE) {
+        add_take(parameters, row_question(rows, 0));
+    } else {
+        add_names(parameters, rows);
+    }
+    if (kind == TAKE_MANY || kind == TAKE_RUN) {
+        add_numbers(parameters, rows);
+    }
+    if (kind == TAKE_MANY) {
+        add_counts(parameters, rows, false);
+        add_counts(parameters, rows, true);
+    }
+    add_reading(parameters, reading);
+}
+
+/* ---- sending ---- */
+
+size_t statement_bytes(size_t row_count)
+{
+    size_t row_bytes = 4 + BUCKET_NAME_BYTES + NUMBER_COUNT * (4 + 8) + 2 * (4 + 4);
+    return PARAMETERS_MAX * ARRAY_HEAD_BYTES + row_count * row_bytes;
+}
+
+bool statement_send(const struct libpq *pq, PGconn *connection, const struct step *step,
+                    const struct plan_question *questions, uint64_t reading, bool is_prepared,
+                    char *memory)
+{
+    const struct statement *statement = &STATEMENTS[step->kind];
+    struct rows rows = {questions, step, step->is_run ? step->entries->count : step->entry_count};
+    struct parameters parameters = {.count = 0, .at = memory};
+    add_all(&parameters, step->kind, &rows, reading);
+    assert(parameters.count == statement->parameter_count);
+    int is_sent = is_prepared ? pq->sendQueryPrepared(connection, statement->name, parameters.count,
+                                                      parameters.values, parameters.lengths,
+                                                      parameters.formats, BINARY)
+                              : pq->sendQueryParams(connection, statement->text, parameters.count,
+                                                    statement->types, parameters.values,
+                                                    parameters.lengths, parameters.formats, BINARY);
+    return is_sent == 1 && pq->pipelineSync(connection) == 1;
+}
+
+/* ---- rows of answers ---- */
+
+/* Which columns a statement answers with; -1: it does not. */
+struct columns {
+    int count, index, ns, rest, took, at;
+};
+
+static const struct columns COLUMNS[STATEMENT_COUNT] = {
+    [TAKE_ONE] = {4, -1, 0, 1, 2, 3},
+    [TAKE_MANY] = {5, 0, 1, 2, 3, 4},
+    [TAKE_RUN] = {4, -1, 0, 1, 2, 3},
+    [READ_MANY] = {4, 0, 1, 2, -1, 3},
+};
+
+/* An integer or a boolean, of as many bytes as it has. */
+static bool read_number(const struct libpq *pq, const PGresult *result, int row, int column,
+                        int64_t *number)
+{
+    int length = pq->getlength(result, row, column);
+    const char *value = pq->getvalue(result, row, column);
+    if (pq->getisnull(result, row, column) || length < 1 || length > 8) {
+        return false;
+    }
+    uint64_t bits = length > 1 && (value[0] & 0x80) != 0 ? UINT64_MAX : 0;
+    for (int i = 0; i < length; i++) {
+        bits = bits << 8 | (unsigned char)value[i];
+    }
+    *number = (int64_t)bits;
+    return true;
+}
+
+/* Of a column that may be missing: then it stays as it is. */
+static bool read_column(const struct libpq *pq, const PGresult *result, int row, int column,
+                        int64_t *number)
+{
+    return column < 0 || read_number(pq, result, row, column, number);
+}
+
+bool statement_row(const struct libpq *pq, const PGresult *result, enum statement_kind kind,
+                   int number, struct statement_row *row)
+{
+    const struct columns *columns = &COLUMNS[kind];
+    int64_t index = (int64_t)number + 1, ns = -1, rest = -1, took = 0, at_ns = -1;
+    bool is_read = pq->nfields(result) == columns->count
+                   && read_column(pq, result, number, columns->index, &index)
+                   && read_column(pq, result, number, columns->ns, &ns)
+                   && read_column(pq, result, number, columns->rest, &rest)
+                   && read_column(pq, result, number, columns->took, &took)
+                   && read_column(pq, result, number, columns->at, &at_ns);
+    *row = (struct statement_row){.index = (size_t)index - 1,
+                                  .moment = {(uint64_t)ns, (uint64_t)rest},
+                                  .took = took != 0 && kind == TAKE_ONE ? 1 : (uint32_t)took,
+                                  .at_ns = (uint64_t)at_ns};
+    return is_read && index > 0 && ns >= 0 && rest >= 0 && at_ns >= 0 && took <= INT32_MAX
+           && (took >= 0 || kind == TAKE_ONE);
+}

@@ -1,0 +1,12 @@
+-- SPDX-License-Identifier: MIT
+--
+-- One take under several limits, all or nothing: weir.take_run() of schema.sql.
+--
+--   $1      names[], sorted
+--   $2      D[]
+--   $3, $4  span[]
+--   $5, $6  full[]
+--   $7      reading, NULL: the clock
+--
+-- Returns a row per name, in order: ns, rest (the moment afterwards), fits (its own limit lets it in), at (the reading).
+SELECT ns, rest, fits, at FROM weir.take_run($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint)

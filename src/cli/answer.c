@@ -345,9 +345,12 @@ const char *answer_failure_text(const struct answer *answer, bool waited)
     if (waited) {
         return "lets nobody wait: it is ending, or has no room";
     }
-    return has_events
-               ? "cannot decide: its memory for events is full (more: events=), or its table is"
-               : "cannot decide: its table is full of live buckets";
+    if (has_events) {
+        return "cannot decide: its memory for events is full (more: events=), or its table is";
+    }
+    return answer->is_local ? "cannot decide: its table is full of live buckets"
+                            : "cannot decide: its table is full of live buckets, or its store "
+                              "does not answer";
 }
 
 /* "9 of 10 remain, empty in 100 ms" */

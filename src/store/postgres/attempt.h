@@ -7,8 +7,8 @@
  *     ... watch attempt_fd() ...
  *     connection = attempt_finish(attempt, &error);     // when it is readable
  *
- * Nobody has to wait for it: one that was abandoned cleans up when it ends, after connect_timeout at the latest. Of
- * those a process has ATTEMPTS_ABANDONED_MAX at most.
+ * Nobody has to wait for it: one that was abandoned cleans up when it ends, two seconds after connect_timeout at the
+ * latest. Of those a process has ATTEMPTS_ABANDONED_MAX at most.
  *
  * Threads: an attempt has a single owner. */
 #ifndef WEIR_STORE_POSTGRES_ATTEMPT_H

@@ -34,9 +34,10 @@
     X(ntuples)                                                                                     \
     X(pingParams)                                                                                  \
     X(pipelineSync)                                                                                \
-    X(prepare)                                                                                     \
     X(resultErrorField)                                                                            \
     X(resultStatus)                                                                                \
+    X(sendPrepare)                                                                                 \
+    X(sendQuery)                                                                                   \
     X(sendQueryParams)                                                                             \
     X(sendQueryPrepared)                                                                           \
     X(setNoticeReceiver)                                                                           \

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/postgres/session.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/fail.h"
+#include "core/time_units.h"
 #include "store/postgres/sql.h"
 #include "store/postgres/statement.h"
 
@@ -49,7 +52,8 @@ static void say_result(struct weir_error *error, const struct libpq *pq, const P
     char message[WEIR_ERROR_TEXT_MAX];
     session_copy_message(message, sizeof message,
                          text != NULL ? text : pq->errorMessage(connection));
-    (void)fail(error, WEIR_E_SYSTEM, 0, "%s", message);
+    (void)fail(error, WEIR_E_SYSTEM, 0, "%s",
+               message[0] != '\0' ? message : "it has taken the connection, and does not answer");
 }
 
 /* No such schema, table or function. */
@@ -135,6 +139,56 @@ static PGconn *connect_to(const struct libpq *pq, const struct postgres_url *url
     return connection;
 }
 
+/* ---- asking while the session is made ---- */
+
+/* How long a server may take for all of that. connect_timeout ends when it has let us in; and what has fallen silent
+ * since, a host or a network, would keep PQexec() waiting for ever. */
+#define PATIENCE_NS (2 * NS_PER_S)
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static bool wait_for(const struct libpq *pq, const PGconn *connection, short events,
+                     uint64_t until_ns)
+{
+    struct pollfd socket = {.fd = pq->socket(connection), .events = events};
+    uint64_t at_ns = now_ns();
+    int wait_ms = at_ns < until_ns ? (int)((until_ns - at_ns) / 1000000) + 1 : 0;
+    return poll(&socket, 1, wait_ms) > 0;
+}
+
+/* The last result of what was sent: of several statements, that of the last one or of the one that failed. NULL: none
+ * in time. */
+static PGresult *hear(const struct libpq *pq, PGconn *connection, int is_sent, uint64_t until_ns)
+{
+    PGresult *last = NULL;
+    while (is_sent == 1) {
+        while (pq->isBusy(connection)) {
+            if (!wait_for(pq, connection, POLLIN, until_ns) || pq->consumeInput(connection) != 1) {
+                pq->clear(last);
+                return NULL;
+            }
+        }
+        PGresult *next = pq->getResult(connection);
+        if (next == NULL) {
+            break;
+        }
+        pq->clear(last);
+        last = next;
+    }
+    return last;
+}
+
+static PGresult *ask(const struct libpq *pq, PGconn *connection, const char *text,
+                     uint64_t until_ns)
+{
+    return hear(pq, connection, pq->sendQuery(connection, text), until_ns);
+}
+
 /* ---- the schema ---- */
 
 static bool is_done(const struct libpq *pq, const PGresult *result)
@@ -190,9 +244,10 @@ static enum session_result check_version(const char *text, const struct postgres
 }
 
 static enum session_result check_schema(const struct libpq *pq, PGconn *connection,
-                                        const struct postgres_url *url, struct weir_error *error)
+                                        const struct postgres_url *url, uint64_t until_ns,
+                                        struct weir_error *error)
 {
-    PGresult *result = pq->exec(connection, LOOK);
+    PGresult *result = ask(pq, connection, LOOK, until_ns);
     enum session_result checked;
     if (!is_done(pq, result) || pq->ntuples(result) != 1) {
         checked = refuse_schema(pq, connection, result, url, error);
@@ -214,25 +269,32 @@ static const char TIMEOUTS[] = "SET lock_timeout = '5ms';"
                                "SET statement_timeout = '500ms';"
                                "SET default_transaction_isolation = 'read committed';";
 
-static bool run(const struct libpq *pq, PGconn *connection, const char *text,
-                struct weir_error *error)
+/* Whether it is done; takes the result. */
+static bool settle(const struct libpq *pq, const PGconn *connection, PGresult *result,
+                   struct weir_error *error)
 {
-    PGresult *result = pq->exec(connection, text);
-    bool is_run = is_done(pq, result);
-    if (!is_run) {
+    bool is_settled = is_done(pq, result);
+    if (!is_settled) {
         say_result(error, pq, connection, result);
     }
     pq->clear(result);
-    return is_run;
+    return is_settled;
+}
+
+static bool run(const struct libpq *pq, PGconn *connection, const char *text, uint64_t until_ns,
+                struct weir_error *error)
+{
+    return settle(pq, connection, ask(pq, connection, text, until_ns), error);
 }
 
 static bool prepare(const struct libpq *pq, PGconn *connection, const struct postgres_url *url,
-                    struct weir_error *error)
+                    uint64_t until_ns, struct weir_error *error)
 {
     for (size_t i = 0; i < STATEMENT_COUNT; i++) {
         const struct statement *statement = &STATEMENTS[i];
-        PGresult *result = pq->prepare(connection, statement->name, statement->text,
-                                       statement->parameter_count, statement->types);
+        int is_sent = pq->sendPrepare(connection, statement->name, statement->text,
+                                      statement->parameter_count, statement->types);
+        PGresult *result = hear(pq, connection, is_sent, until_ns);
         bool is_prepared = is_done(pq, result);
         if (!is_prepared) { // the schema has gone since we looked
             (void)refuse_schema(pq, connection, result, url, error);
@@ -245,17 +307,24 @@ static bool prepare(const struct libpq *pq, PGconn *connection, const struct pos
     return true;
 }
 
+/* The timeouts come first: whatever somebody has locked, the server does not keep a session that waits for it while
+ * others are begun. */
 static enum session_result make_ready(const struct libpq *pq, PGconn *connection,
                                       const struct postgres_url *url, struct weir_error *error)
 {
-    enum session_result checked = check_schema(pq, connection, url, error);
+    uint64_t until_ns = now_ns() + PATIENCE_NS;
+    if (url->prepares && !run(pq, connection, TIMEOUTS, until_ns, error)) {
+        return SESSION_AWAY;
+    }
+    enum session_result checked = check_schema(pq, connection, url, until_ns, error);
     if (checked != SESSION_READY) {
         return checked;
     }
     if (url->prepares
-        && (!run(pq, connection, TIMEOUTS, error) || !run(pq, connection, SQL_SESSION, error)
-            || !prepare(pq, connection, url, error))) {
-        return pq->status(connection) == CONNECTION_OK ? SESSION_REFUSED : SESSION_AWAY;
+        && (!run(pq, connection, SQL_SESSION, until_ns, error)
+            || !prepare(pq, connection, url, until_ns, error))) {
+        bool is_silent = pq->status(connection) != CONNECTION_OK || now_ns() >= until_ns;
+        return is_silent ? SESSION_AWAY : SESSION_REFUSED;
     }
     if (pq->setnonblocking(connection, 1) != 0 || pq->enterPipelineMode(connection) != 1) {
         say_connection(error, pq, connection);
@@ -289,7 +358,7 @@ enum weir_status session_init_schema(const struct libpq *pq, const struct postgr
     if (connection == NULL) {
         return WEIR_E_SYSTEM;
     }
-    bool is_made = run(pq, connection, SQL_SCHEMA, error);
+    bool is_made = settle(pq, connection, pq->exec(connection, SQL_SCHEMA), error);
     pq->finish(connection);
     return is_made ? WEIR_OK : WEIR_E_SYSTEM;
 }

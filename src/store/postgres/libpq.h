@@ -15,6 +15,8 @@
 /* What weir calls of it; libpq of PostgreSQL 14 or later has all of it. */
 #define LIBPQ_MAP(X)                                                                               \
     X(clear)                                                                                       \
+    X(connectPoll)                                                                                 \
+    X(connectStartParams)                                                                          \
     X(conninfoFree)                                                                                \
     X(conninfoParse)                                                                               \
     X(connectdbParams)                                                                             \
@@ -40,6 +42,7 @@
     X(sendQuery)                                                                                   \
     X(sendQueryParams)                                                                             \
     X(sendQueryPrepared)                                                                           \
+    X(setErrorVerbosity)                                                                           \
     X(setNoticeReceiver)                                                                           \
     X(setnonblocking)                                                                              \
     X(socket)                                                                                      \

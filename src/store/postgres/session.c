@@ -111,14 +111,6 @@ static void ignore_notice(void *context, const PGresult *notice)
     (void)context, (void)notice; // libpq would print it
 }
 
-/* True if a server answers, whatever it says of us. */
-static bool is_there(const struct libpq *pq, const struct postgres_url *url)
-{
-    const char *keywords[KEYWORD_COUNT + 1], *values[KEYWORD_COUNT + 1];
-    fill_keywords(keywords, values, url);
-    return pq->pingParams(keywords, values, 1) == PQPING_OK;
-}
-
 /* NULL, and the error says why. */
 static PGconn *connect_to(const struct libpq *pq, const struct postgres_url *url,
                           struct weir_error *error)
@@ -187,6 +179,45 @@ static PGresult *ask(const struct libpq *pq, PGconn *connection, const char *tex
                      uint64_t until_ns)
 {
     return hear(pq, connection, pq->sendQuery(connection, text), until_ns);
+}
+
+/* ---- why no connection was made ---- */
+
+/* Tries again, and writes the SQLSTATE of the refusal into `state`; "" if the server is silent, or lets us in by now.
+ * libpq keeps none of a connection that fails, but says it in the message if it is asked to. */
+static void find_state(const struct libpq *pq, const struct postgres_url *url, char state[6])
+{
+    const char *keywords[KEYWORD_COUNT + 1], *values[KEYWORD_COUNT + 1];
+    fill_keywords(keywords, values, url);
+    uint64_t until_ns = now_ns() + PATIENCE_NS;
+    PGconn *connection = pq->connectStartParams(keywords, values, 1);
+    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+    (void)pq->setErrorVerbosity(connection, PQERRORS_SQLSTATE);
+    while (
+        (wants == PGRES_POLLING_READING || wants == PGRES_POLLING_WRITING)
+        && wait_for(pq, connection, wants == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_ns)) {
+        wants = pq->connectPoll(connection);
+    }
+    char message[WEIR_ERROR_TEXT_MAX];
+    session_copy_message(message, sizeof message, pq->errorMessage(connection));
+    size_t length = strlen(message);
+    bool is_refused = wants == PGRES_POLLING_FAILED && length > 5;
+    (void)snprintf(state, 6, "%s", is_refused ? message + length - 5 : "");
+    pq->finish(connection);
+}
+
+/* Whether a server is there, and will refuse us until somebody puts something right. One that has as many clients as it
+ * may have (class 53), or is starting or ending (57), will not. */
+static bool is_refused(const struct libpq *pq, const struct postgres_url *url)
+{
+    const char *keywords[KEYWORD_COUNT + 1], *values[KEYWORD_COUNT + 1];
+    fill_keywords(keywords, values, url);
+    char state[6];
+    if (pq->pingParams(keywords, values, 1) != PQPING_OK) {
+        return false;
+    }
+    find_state(pq, url, state);
+    return state[0] != '\0' && strncmp(state, "53", 2) != 0 && strncmp(state, "57", 2) != 0;
 }
 
 /* ---- the schema ---- */
@@ -340,7 +371,7 @@ enum session_result session_open(PGconn **connection, const struct libpq *pq,
     *connection = NULL;
     PGconn *made = connect_to(pq, url, error);
     if (made == NULL) {
-        return tells_apart && !is_there(pq, url) ? SESSION_AWAY : SESSION_REFUSED;
+        return tells_apart && !is_refused(pq, url) ? SESSION_AWAY : SESSION_REFUSED;
     }
     enum session_result result = make_ready(pq, made, url, error);
     if (result == SESSION_READY) {

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/kinds.h"
+#include "core/operation.h"
 
 static const struct weir_bucket EMPTY = {0, 0};
 
@@ -70,11 +70,6 @@ struct run {
     struct outcome outcomes[WEIR_TOGETHER_MAX];
 };
 
-static bool is_take(const struct weir_request *request)
-{
-    return request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE;
-}
-
 static bool is_same_bucket(const struct weir_request *a, const struct weir_request *b)
 {
     return memcmp(a->rule->hash_key, b->rule->hash_key, sizeof a->rule->hash_key) == 0
@@ -85,7 +80,7 @@ static bool is_same_bucket(const struct weir_request *a, const struct weir_reque
 /* A run asks one thing, each bucket once, and under limits that are some. */
 static bool is_sound(const struct weir_request *requests, size_t count)
 {
-    if (count > WEIR_TOGETHER_MAX || (count > 1 && !is_take(&requests[0]))) {
+    if (count > WEIR_TOGETHER_MAX || (count > 1 && !request_is_take(&requests[0]))) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -123,13 +118,11 @@ static void answer_run(struct run *run, struct weir_decision *decisions, uint64_
     for (size_t i = 0; i < run->count; i++) {
         const struct weir_limit *limit = &run->requests[i].rule->limit;
         struct outcome outcome = run->outcomes[i];
-        if (run->count > 1 && !agree && outcome.verdict == WEIR_ALLOWED) {
-            outcome.moment = (struct span){0, 0}; // it would have been another
-            kind_answer(&decisions[i], limit, outcome, utc_ns);
-        } else if (is_take(&run->requests[i])) {
-            kind_answer_take(&decisions[i], limit, &run->charges[i], outcome, utc_ns);
+        if (run->count > 1) { // of takes
+            run_answer_take(&decisions[i], limit, &run->charges[i], outcome, (struct span){0, 0},
+                            agree, utc_ns);
         } else {
-            kind_answer(&decisions[i], limit, outcome, utc_ns);
+            operation_answer(&decisions[i], &run->requests[i], &run->charges[i], outcome, utc_ns);
         }
     }
 }

@@ -77,11 +77,6 @@ void table_move_line(struct store *store, const struct weir_limit *limit, uint64
 /* Whether this request has to let those pass who wait for the bucket. */
 bool table_heeds_line(const struct weir_request *request, const struct charge *charge);
 
-/* Whether a block of the key is the answer to it; and whether this outcome locks the key out. */
-bool table_heeds_block(const struct weir_request *request, const struct charge *charge);
-bool table_locks_out(const struct weir_request *request, struct outcome outcome,
-                     const struct weir_detail *detail);
-
 /* The locks of several stripes, each once, in the order of their addresses: whoever holds one waits for
  * those of higher addresses only. */
 struct stripes {

@@ -5,7 +5,7 @@
 #ifndef WEIR_STORE_TABLE_RUN_H
 #define WEIR_STORE_TABLE_RUN_H
 
-#include "core/kinds.h"
+#include "core/operation.h"
 #include "store/table/inside.h"
 #include "store/table/window_log.h"
 

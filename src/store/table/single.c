@@ -6,69 +6,15 @@
 #include <assert.h>
 
 #include "core/decision.h"
-#include "core/kinds.h"
+#include "core/operation.h"
 #include "core/undecided.h"
 #include "store/table/inside.h"
 #include "sync/backoff.h"
 
-/* Where an operation leaves the bucket, and what it says beside the decision: a take nothing. */
-static struct outcome apply(struct weir_bucket bucket, const struct weir_request *request,
-                            const struct charge *charge, uint64_t now_ns,
-                            struct weir_detail *detail)
-{
-    const struct weir_limit *limit = &request->rule->limit;
-    struct outcome outcome = bucket_show(bucket, limit);
-    if (request->operation == WEIR_TAKE) {
-        return kind_take(bucket, limit, charge, now_ns);
-    }
-    *detail = (struct weir_detail){.existed = kind_is_live(bucket, limit, now_ns)};
-    switch (request->operation) {
-    case WEIR_TAKE: break;
-    case WEIR_CAN_TAKE: outcome = kind_take(bucket, limit, charge, now_ns); break;
-    case WEIR_FILL:
-        outcome = kind_fill(bucket, limit, charge, now_ns, &detail->amount, &detail->full);
-        break;
-    case WEIR_REFUND: outcome = kind_refund(bucket, limit, charge, now_ns); break;
-    case WEIR_SHOW:
-        detail->amount = kind_level(bucket, limit, now_ns);
-        detail->empty_at_ns = detail->existed ? kind_empty_at_ns(limit, outcome.moment) : 0;
-        break;
-    case WEIR_RESET:
-        if (detail->existed) {
-            outcome.moment = (struct span){now_ns, 0};
-        }
-        break;
-    case WEIR_BLOCK:
-    case WEIR_UNBLOCK: break;
-    }
-    return outcome;
-}
-
-static void answer(struct weir_decision *decision, const struct weir_request *request,
-                   const struct charge *charge, struct outcome outcome, uint64_t now_ns)
-{
-    const struct weir_limit *limit = &request->rule->limit;
-    if (request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE) {
-        kind_answer_take(decision, limit, charge, outcome, now_ns);
-    } else {
-        kind_answer(decision, limit, outcome, now_ns);
-    }
-}
-
-/* True if the bucket has to be written to come to this outcome. */
-static bool changes(struct weir_bucket bucket, const struct weir_request *request,
-                    struct outcome outcome)
-{
-    struct span moment = bucket_moment(bucket, &request->rule->limit);
-    return request->operation != WEIR_CAN_TAKE
-           && (outcome.moment.ns != moment.ns || outcome.moment.rest != moment.rest);
-}
-
 /* Not one that charges nothing. */
 bool table_heeds_line(const struct weir_request *request, const struct charge *charge)
 {
-    bool is_take = request->operation == WEIR_TAKE || request->operation == WEIR_CAN_TAKE;
-    bool is_answered = request->cost_micro == 0 || (is_take && charge->never);
+    bool is_answered = request->cost_micro == 0 || (request_is_take(request) && charge->never);
     return request->operation == WEIR_RESET || (request->operation != WEIR_SHOW && !is_answered);
 }
 
@@ -106,44 +52,6 @@ static bool follow(struct table **table, uint64_t hash, uint64_t *home)
     return *table != NULL;
 }
 
-/* Not to what would charge nothing, unless it only looks. */
-bool table_heeds_block(const struct weir_request *request, const struct charge *charge)
-{
-    switch (request->operation) {
-    case WEIR_TAKE:
-    case WEIR_CAN_TAKE: return charge->cost_micro != 0 && !charge->never;
-    case WEIR_FILL: return charge->cost_micro != 0 && !charge->uncounted;
-    case WEIR_SHOW: return true;
-    case WEIR_REFUND:
-    case WEIR_RESET:
-    case WEIR_BLOCK:
-    case WEIR_UNBLOCK: break;
-    }
-    return false;
-}
-
-static void answer_blocked(struct weir_decision *decision, const struct weir_limit *limit,
-                           struct span moment, uint64_t ends_ns, uint64_t now_ns)
-{
-    kind_answer(decision, limit, (struct outcome){WEIR_BLOCKED, moment}, now_ns);
-    decision->retry_after_ns = (int64_t)(ends_ns - now_ns);
-}
-
-/* What is said beside that: a fill spills all that it brings. */
-static void detail_blocked(struct table *table, const struct weir_request *request,
-                           struct weir_bucket bucket, uint64_t now_ns)
-{
-    if (request->detail != NULL) {
-        struct weir_request look = *request;
-        look.cost_micro = 0;
-        struct charge nothing = table_charge(table, &look, now_ns);
-        (void)apply(bucket, &look, &nothing, now_ns, request->detail);
-        if (request->operation == WEIR_FILL) {
-            request->detail->amount = amount_of(request->cost_micro, WEIR_UNIT);
-        }
-    }
-}
-
 void table_count_waiting(struct table *table, const struct weir_request *request, uint64_t hash,
                          struct weir_bucket seen, uint64_t now_ns)
 {
@@ -162,14 +70,15 @@ static enum passage pass(struct table *table, const struct weir_request *request
                          uint64_t now_ns, struct weir_decision *decision)
 {
     struct line_keeper *keeper = table->root->store.keeper;
-    if ((found->seen.word & BUCKET_BLOCKED) != 0 && table_heeds_block(request, charge)) {
+    if ((found->seen.word & BUCKET_BLOCKED) != 0 && operation_heeds_block(request, charge)) {
         uint64_t ends_ns;
         if (!table_is_blocked(table, hash, found, now_ns, &ends_ns)) {
             return LOOKS_AGAIN;
         }
-        answer_blocked(decision, &request->rule->limit,
-                       bucket_moment(found->seen, &request->rule->limit), ends_ns, now_ns);
-        detail_blocked(table, request, found->seen, now_ns);
+        operation_answer_blocked(decision, &request->rule->limit,
+                                 bucket_moment(found->seen, &request->rule->limit), ends_ns,
+                                 now_ns);
+        operation_detail_blocked(request, found->seen, now_ns);
         table_count_waiting(table, request, hash, found->seen, now_ns);
         return IS_ANSWERED;
     }
@@ -181,17 +90,6 @@ static enum passage pass(struct table *table, const struct weir_request *request
     return PASSES;
 }
 
-bool table_locks_out(const struct weir_request *request, struct outcome outcome,
-                     const struct weir_detail *detail)
-{
-    if (request->rule->limit.block_ns == 0) {
-        return false;
-    }
-    return (request->operation == WEIR_TAKE && outcome.verdict == WEIR_LIMITED)
-           || (request->operation == WEIR_FILL && outcome.verdict == WEIR_ALLOWED && detail->full
-               && request->cost_micro != 0);
-}
-
 /* Swaps the state that was found for the next one, and locks the key out if that is what follows, until
  * *ends_ns. False if it changed meanwhile. Where there is no room for a block, the rest is done. */
 static bool commit_outcome(struct table *table, const struct weir_request *request, uint64_t hash,
@@ -199,7 +97,7 @@ static bool commit_outcome(struct table *table, const struct weir_request *reque
                            struct outcome outcome, const struct weir_detail *detail,
                            uint64_t now_ns, uint64_t *ends_ns)
 {
-    if (table_locks_out(request, outcome, detail)) {
+    if (operation_locks_out(request, outcome, detail)) {
         *ends_ns = kind_block_ends_ns(&request->rule->limit, outcome.moment, now_ns);
         enum block_result result =
             table_commit_blocked(table, hash, found, next, ends_ns, table_on_full(request), now_ns);
@@ -244,9 +142,7 @@ static void decide_block(struct table *table, const struct weir_request *request
 {
     const struct weir_limit *limit = &request->rule->limit;
     struct line_keeper *keeper = table->root->store.keeper;
-    uint64_t block_ns = request->block_ns > 0 ? request->block_ns : 1;
-    block_ns = block_ns < WEIR_BLOCK_NS_MAX ? block_ns : WEIR_BLOCK_NS_MAX;
-    struct block block = {.ends_ns = now_ns + block_ns};
+    struct block block = {.ends_ns = operation_block_ends_ns(request, now_ns)};
     if (!do_block(table, request, request->operation, hash, &block, now_ns)) {
         table_answer_undecided(table, request, decision, 1, now_ns);
         return;
@@ -258,7 +154,7 @@ static void decide_block(struct table *table, const struct weir_request *request
     } else if (request->operation == WEIR_UNBLOCK) {
         kind_answer(decision, limit, (struct outcome){WEIR_ALLOWED, moment}, now_ns);
     } else {
-        answer_blocked(decision, limit, moment, block.ends_ns, now_ns);
+        operation_answer_blocked(decision, limit, moment, block.ends_ns, now_ns);
         if ((block.bucket.word & BUCKET_LINE) != 0 && keeper != NULL) {
             struct weir_decision unused;
             (void)keeper->meet(keeper, request, hash, now_ns, &unused);
@@ -269,16 +165,10 @@ static void decide_block(struct table *table, const struct weir_request *request
     }
 }
 
-/* Both are the caller's: the operation may be any number, and the limit what a failure has left. */
-static bool is_question(const struct weir_request *request)
-{
-    return (unsigned)request->operation <= WEIR_UNBLOCK && limit_is_compiled(&request->rule->limit);
-}
-
 void table_decide_anywhere(struct table *table, const struct weir_request *request, uint64_t hash,
                            uint64_t home, uint64_t now_ns, struct weir_decision *decision)
 {
-    if (!is_question(request)) {
+    if (!request_makes_sense(request)) {
         table_refuse(request, decision, 1);
         return;
     }
@@ -315,8 +205,8 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
         if (passage == LOOKS_AGAIN) {
             continue;
         }
-        struct outcome outcome = apply(found.seen, request, &charge, now_ns, detail);
-        bool is_change = changes(found.seen, request, outcome);
+        struct outcome outcome = operation_apply(found.seen, request, &charge, now_ns, detail);
+        bool is_change = operation_changes(found.seen, request, outcome);
         struct weir_bucket next =
             is_change ? bucket_with_moment(found.seen, outcome.moment) : found.seen;
         uint64_t ends_ns = 0;
@@ -326,7 +216,7 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
             back_off(&turns); // the bucket changed meanwhile
             continue;
         }
-        answer(decision, request, &charge, outcome, now_ns);
+        operation_answer(decision, request, &charge, outcome, now_ns);
         decision_lock_out(decision, ends_ns, now_ns);
         table_count_waiting(table, request, hash, found.seen, reading_ns);
         if (is_found || !is_change) {
@@ -343,13 +233,13 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
 
 /* ---- for those who keep the lines ---- */
 
-/* As apply(); a take that may go only after the patience has run out is refused. */
+/* As operation_apply(); a take that may go only after the patience has run out is refused. */
 static struct outcome apply_patiently(struct weir_bucket bucket, const struct weir_request *request,
                                       const struct charge *charge, uint64_t patience_ns,
                                       uint64_t now_ns, struct weir_detail *detail)
 {
     const struct weir_limit *limit = &request->rule->limit;
-    struct outcome outcome = apply(bucket, request, charge, now_ns, detail);
+    struct outcome outcome = operation_apply(bucket, request, charge, now_ns, detail);
     if (outcome_is_too_late(request, charge, outcome, patience_ns, now_ns)) {
         return (struct outcome){WEIR_LIMITED, bucket_moment(bucket, limit)};
     }
@@ -402,10 +292,11 @@ struct outcome table_decide_in_line(struct store *store, const struct weir_reque
         uint64_t ends_ns; // of a block
         bool is_found = where == FOUND;
         bool is_flagged = is_found && (found.seen.word & BUCKET_BLOCKED) != 0;
-        if (is_flagged && request->operation != WEIR_SHOW && table_heeds_block(request, &charge)) {
+        if (is_flagged && request->operation != WEIR_SHOW
+            && operation_heeds_block(request, &charge)) {
             if (table_is_blocked(table, id, &found, now_ns, &ends_ns)) {
                 struct span moment = bucket_moment(found.seen, &request->rule->limit);
-                detail_blocked(table, request, found.seen, now_ns);
+                operation_detail_blocked(request, found.seen, now_ns);
                 return (struct outcome){WEIR_BLOCKED, moment};
             }
             continue;

@@ -166,17 +166,11 @@ static enum weir_verdict verdict_of(const struct member *member)
 /* Whether the run is refused, and for no other reason than that limits are reached. */
 static bool is_limited(const struct run *run)
 {
-    bool is_limited = false;
+    struct run_word word = {.is_limited = false};
     for (size_t i = 0; i < run->count; i++) {
-        enum weir_verdict verdict = verdict_of(&run->members[i]);
-        if (!run->members[i].request->shadow && verdict != WEIR_ALLOWED) {
-            if (verdict != WEIR_LIMITED) {
-                return false;
-            }
-            is_limited = true;
-        }
+        run_word_hear(&word, run->members[i].request, verdict_of(&run->members[i]));
     }
-    return is_limited;
+    return run_word_locks_out(word);
 }
 
 /* Whether it is refused, and its limit locks out who is. Of who waits the keeper decides. */
@@ -495,14 +489,8 @@ static void answer(struct run *run)
         if (member->waits) {
             continue; // the keeper has answered
         }
-        if (outcome.verdict == WEIR_FAILED) {
-            bucket_answer_failed(member->decision, limit);
-        } else if (outcome.verdict == WEIR_ALLOWED && !agree) {
-            outcome.moment = moment; // it would have been another
-            kind_answer(member->decision, limit, outcome, run->now_ns);
-        } else {
-            kind_answer_take(member->decision, limit, &member->charge, outcome, run->now_ns);
-        }
+        run_answer_take(member->decision, limit, &member->charge, outcome, moment, agree,
+                        run->now_ns);
         if (outcome.verdict == WEIR_LIMITED && is_window(member)) {
             member->decision->retry_after_ns = (int64_t)(run->windows[i].fits_at_ns - run->now_ns);
         } else if (outcome.verdict == WEIR_BLOCKED) {

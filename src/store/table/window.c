@@ -13,7 +13,7 @@
  * back counts as full. */
 #include <assert.h>
 
-#include "core/kinds.h"
+#include "core/operation.h"
 #include "store/table/inside.h"
 #include "store/table/window_log.h"
 #include "sync/atomic.h"
@@ -195,7 +195,7 @@ static bool begin_block(const struct turn *turn)
 {
     bool is_take = turn->request->operation == WEIR_TAKE;
     return (turn->terms == NULL || !is_take)
-           && table_locks_out(turn->request, turn->outcome, &turn->detail)
+           && operation_locks_out(turn->request, turn->outcome, &turn->detail)
            && table_make_block(turn->table, turn->hash, table_on_full(turn->request), turn->now_ns);
 }
 
@@ -265,7 +265,7 @@ static enum progress decide_locked(struct turn *turn)
     }
     bool is_flagged = turn->is_found && (turn->found.seen.word & BUCKET_BLOCKED) != 0;
     bool only_looks = turn->terms != NULL && turn->request->operation == WEIR_SHOW;
-    if (is_flagged && !only_looks && table_heeds_block(turn->request, &turn->charge)) {
+    if (is_flagged && !only_looks && operation_heeds_block(turn->request, &turn->charge)) {
         uint64_t ends_ns = table_block_ends_ns(turn->table, turn->hash);
         if (ends_ns <= turn->now_ns) {
             return forget_block(turn);

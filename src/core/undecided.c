@@ -127,8 +127,8 @@ static void answer_run(struct run *run, struct weir_decision *decisions, uint64_
     }
 }
 
-static void answer_nonsense(const struct weir_request *requests, struct weir_decision *decisions,
-                            size_t count)
+void answer_nonsense(const struct weir_request *requests, struct weir_decision *decisions,
+                     size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         bucket_answer_failed(&decisions[i], &requests[i].rule->limit);

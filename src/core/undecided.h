@@ -29,4 +29,8 @@ struct outcome undecided_outcome(const struct weir_request *request, const struc
 void answer_undecided(const struct weir_request *requests, struct weir_decision *decisions,
                       size_t count, uint64_t utc_ns);
 
+/* Answers questions that make no sense: with an error and details of nothing, whatever their limits say. Thread-safe. */
+void answer_nonsense(const struct weir_request *requests, struct weir_decision *decisions,
+                     size_t count);
+
 #endif

@@ -190,10 +190,6 @@ bool table_sweep_events(struct table *table, uint64_t now_ns);
 struct outcome table_fail_in_line(const struct weir_request *request, const struct charge *charge,
                                   uint64_t now_ns);
 
-/* Answers questions that make no sense: with an error, whatever their limits say. */
-void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
-                  size_t count);
-
 /* Answers by on_error: this process may not use the buckets, or they are out of reach. `now_ns` may be STORE_NOW. */
 void table_answer_undecided(struct table *table, const struct weir_request *requests,
                             struct weir_decision *decisions, size_t count, uint64_t now_ns);

@@ -169,7 +169,7 @@ void table_decide_anywhere(struct table *table, const struct weir_request *reque
                            uint64_t home, uint64_t now_ns, struct weir_decision *decision)
 {
     if (!request_makes_sense(request)) {
-        table_refuse(request, decision, 1);
+        answer_nonsense(request, decision, 1);
         return;
     }
     if (request->operation == WEIR_BLOCK || request->operation == WEIR_UNBLOCK) {
@@ -363,17 +363,6 @@ void table_answer_undecided(struct table *table, const struct weir_request *requ
     }
     answer_undecided(requests, decisions, count,
                      now_ns + table_seen_utc_offset_ns(&table->root->store));
-}
-
-void table_refuse(const struct weir_request *requests, struct weir_decision *decisions,
-                  size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        bucket_answer_failed(&decisions[i], &requests[i].rule->limit);
-        if (requests[i].detail != NULL) {
-            *requests[i].detail = (struct weir_detail){.amount = {0}};
-        }
-    }
 }
 
 struct weir_decision table_decide_hash(struct table *table, const struct weir_request *request,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/kinds.h"
+#include "core/undecided.h"
 #include "platform/siphash.h"
 #include "store/table/displaced.h"
 #include "store/table/home.h"
@@ -188,7 +189,7 @@ __attribute__((noinline)) static void decide_run(struct table *table,
     struct found found[WEIR_TOGETHER_MAX];
     bool is_usual = true;
     if (count > WEIR_TOGETHER_MAX) {
-        table_refuse(requests, decisions, count);
+        answer_nonsense(requests, decisions, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -310,7 +311,7 @@ static void table_decide(struct store *store, const struct weir_request *request
         if (some <= TABLE_BATCH) {
             decide_batch(table, requests + at, decisions + at, some, &now_ns);
         } else { // one run, and too long
-            table_refuse(requests + at, decisions + at, some);
+            answer_nonsense(requests + at, decisions + at, some);
         }
         at += some;
     }

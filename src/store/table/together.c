@@ -557,7 +557,7 @@ void table_decide_together(struct table *table, const struct weir_request *reque
 {
     struct run run;
     if (!is_sound(requests, hashes, count)) {
-        table_refuse(requests, decisions, count);
+        answer_nonsense(requests, decisions, count);
         return;
     }
     start(&run, table, requests, hashes, count, now_ns);

@@ -23,13 +23,13 @@
  * What the store has to see to:
  *   - All rows of a run are read at one instant: in one statement, or in one script. Then a refusal is an answer
  *     although nothing is locked.
- *   - The clock is read with the rows, or before. A take at an old reading sees a fuller bucket, so it cannot gain
- *     by the time until the write. Read before another reading was used, it can only delay.
+ *   - The clock is read with the rows, or before them, and never after the write. An older reading sees a fuller bucket.
  *   - The write compares all rows of `seen`, also those that it does not change, in one transaction or script. It
  *     locks them in the order of their names. A row that is missing is a row of zeroes, when it is read and when it is
  *     compared. A row that becomes zeroes may be deleted.
  *   - An equal row is good enough. If it changed and came back, the decision is still right.
- *   - A write whose fate is unknown is not written again.
+ *   - A write carries until when it may be done, by the store's clock. Its client may have given up, refunded again and
+ *     taken; then the row is as it was, and a late write would refund twice. One whose fate is unknown is not sent again.
  *
  * A bucket has two rows of 128 bits each:
  *
@@ -43,15 +43,15 @@
  * again by swap. The same holds for a row of a statement for many takes, for a plain read, and for each row of a plain
  * run. A refusal that writes its row again as it was (a rest below D, here 0) does no harm.
  *
- * A block that is over stays in the rows until somebody comes who would have been refused. The plain statement sends that
- * one here, and swap_decide() takes the block out in the same write. From then on it is over for everybody, also at a
- * reading before its end.
+ * A block that is over stays in the rows until a request comes that it would have refused. The plain statement refuses it
+ * still, so it comes here, and swap_decide() takes the block out in the same write. From then on the block is over for
+ * everybody, also at a reading before its end.
  *
- * What a prune has to know:
- *   - A row of either kind may go when both of its numbers lie behind the reading (a rest is below 2^40, which is 18
- *     minutes of 1970). So the row of a block stays while the block runs, and while its bucket is not empty.
- *   - A displaced row shows a moment that never comes. It may go when the row of its block is gone, and only then.
- *     Whether it is gone has to be seen behind the lock of the displaced row.
+ * What a prune has to know, with `before` a margin behind the reading:
+ *   - A usual row, of either kind, may go if ns < before and rest < before. (A rest is below 2^40 ns, 18 minutes.) For the
+ *     row of a block this means that the block is over, and its bucket empty.
+ *   - A displaced row shows a moment that never comes. It may go if the row of its block is missing, and that has to be
+ *     seen behind the lock of the displaced row: in the snapshot from before the lock a new block is not seen yet.
  * A store with a time-to-live gives both rows the same one, from swap_forgets_at_ns().
  *
  * Windows keep a log of events, and no two rows hold it: swap_decide() answers them by an error. When the store keeps
@@ -117,7 +117,8 @@ static inline bool swap_is_same_row(struct swap_row a, struct swap_row b)
 }
 
 /* Whether this question, or this run, has to be asked by swap. If not it is plain: takes and can_takes of buckets and
- * queues, without block= and shadow. The statements for these know all they need, unless swap_is_displaced().
+ * queues, without block=, and in a run without shadow. The statements for these know all they need, unless
+ * swap_is_displaced().
  *   count  1, or of a run 2 .. WEIR_TOGETHER_MAX
  * Pure; thread-safe. */
 bool swap_is_needed(const struct weir_request *requests, size_t count);

@@ -21,6 +21,7 @@ ISOLATIONS = ("read committed", "repeatable read", "serializable")
 SPAN_NS_MAX = 3_155_760_000_000_000_000  # WEIR_SPAN_NS_MAX: 100 years
 DENOMINATOR_MAX = 2**40 - 1  # WEIR_DENOMINATOR_MAX
 NOW_NS_MAX = 2**62  # WEIR_NOW_NS_MAX
+DISPLACED_NS = 7 << 60  # SWAP_DISPLACED_NS
 NOON = 1_790_000_000_000_000_000  # a reading in 2026
 SECOND, MINUTE = 10**9, 60 * 10**9
 
@@ -436,6 +437,28 @@ def test_what_was_rolled_back_was_not_charged(store, background, statement, isol
     store.wait_until_blocked(second)
     first.execute("ROLLBACK")
     assert future.result() == [(NOON + UNIT, 0, 1, NOON)]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("rest", [0, DENOMINATOR_MAX - 1])
+def test_a_blocked_bucket_refuses_and_its_row_stays(store, background, statement, rest):
+    """Its row is displaced (src/store/swap.h). Also where the block begins while the take waits for the lock."""
+    first, second, [name] = store.session(), store.session(), names(1)
+    blocked = (DISPLACED_NS + rest, 0)
+    put(first, name, NOON)
+    first.execute("BEGIN")
+    first.execute("UPDATE weir.bucket SET ns = %s, rest = %s WHERE name = %s", *blocked, str(name))
+    future = background(ask, second, statement, [take(name, TENTHS)], NOON)
+    store.wait_until_blocked(second)
+    first.execute("COMMIT")
+    assert future.result() == [(*blocked, 0, NOON)]
+    for reading in (0, 1, NOON, NOW_NS_MAX - 1):
+        for full in ((1, 0), (SPAN_NS_MAX, 0), (SPAN_NS_MAX - 1, DENOMINATOR_MAX - 1)):
+            for span in (full, (0, 1)):
+                asked = Take(name, DENOMINATOR_MAX, span, full)
+                assert ask(second, statement, [asked], reading) == [(*blocked, 0, reading)]
+    assert second.read_many([name], NOON) == [(*blocked, NOON)]
+    assert store.session().buckets() == {name: blocked}
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

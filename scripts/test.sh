@@ -94,7 +94,7 @@ run_preset() {
     case $1 in
         dev)
             in_ctest dev && in_pytest dev -m 'not soak' tests
-            in_pytest dev-later -m 'not slow and not once and not soak' tests/system
+            in_pytest dev-later -m 'not slow and not once and not soak and not database' tests/system
             ;;
         clang) in_ctest clang -E "^($ONCE)\$" ;;
         asan) in_ctest asan && in_pytest asan -m 'not slow and not once and not soak' tests ;;

@@ -49,23 +49,22 @@ def stop(program):
 
 
 def wait_until_it_answers(port, program):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300  # it may have to build, beside other tests
     while not answers(port):
         assert program.poll() is None, program.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_serves_and_the_second_time_starts_at_once():
+def test_serves_and_the_second_time_builds_nothing():
     resp, http = free_port(), free_port()
     program = start(resp, http)  # may have to build first
     wait_until_it_answers(resp, program)
     stop(program)
 
-    started = time.monotonic()
+    built_ns = (ROOT / "build/release/weir").stat().st_mtime_ns
     program = start(resp, http)
     wait_until_it_answers(resp, program)
-    took = time.monotonic() - started
     take = ["build/release/weir", "take", "alice", "10/s", "--server", f"127.0.0.1:{resp}"]
     asked = subprocess.run(take, cwd=ROOT, capture_output=True, text=True, check=False)
     said = stop(program)
@@ -73,7 +72,7 @@ def test_serves_and_the_second_time_starts_at_once():
     assert f"127.0.0.1:{resp}" in said and f"127.0.0.1:{http}" in said
     assert " ".join(take) in said
     assert "forgotten at exit" in said
-    assert took < 5  # under a second on an idle machine
+    assert (ROOT / "build/release/weir").stat().st_mtime_ns == built_ns
 
 
 @pytest.mark.parametrize("variable", ["RESP", "HTTP"])

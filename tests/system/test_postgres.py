@@ -24,6 +24,8 @@ from postgres import PostgresServer, programs  # noqa: E402
 if programs() is None:
     pytest.skip("postgresql is not installed", allow_module_level=True)
 
+pytestmark = pytest.mark.database
+
 EMPTY = "00000000-0000-0000-0000-000000000000"
 
 

@@ -30,12 +30,13 @@ from proxies import free_port  # noqa: E402
 if programs() is None:
     pytest.skip("postgresql is not installed", allow_module_level=True)
 
+pytestmark = pytest.mark.database
+
 RATE, CAPACITY = 200, 40
 LIMIT = f"{RATE}/s capacity={CAPACITY}"
 WORKERS = 2
 CLIENTS = 4
 CLOCK_NS = 1000  # the database's clock counts microseconds
-BUSY_S = 0.005  # a machine that keeps a PING waiting for longer keeps takes waiting, too
 ALLOWED, LIMITED, UNDECIDED = 0, 1, 4
 
 
@@ -160,9 +161,9 @@ class Day:
         assert seconds < 3 + 10 * self.stall_s(), f"decided again after {seconds} s"
 
     def must_be_well(self, outages):
-        """Each outage is said once, and all that it took is given back. On a busy machine a store may be away more often."""
+        """All that an outage took is given back. On a busy machine a database may be away more often; that one outage is
+        said once is shown by test_store_later.py, whose wire is never busy."""
         wait_until(lambda: self.count("store_up") == self.count("store_down") >= outages, self.server.log)
-        assert self.count("store_down") <= outages or self.stall_s() > BUSY_S, self.server.log
         wait_until(lambda: count_threads(self.server.pid) <= count_threads(self.control.pid), "threads that connect to end")
         wait_until(lambda: self.sessions() <= 2 * WORKERS, "sessions to end")
         wait_until(lambda: count_files(self.server.pid) <= self.files_max, "files to be closed")
@@ -365,6 +366,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_network_fails_and_heals(place, fault):
     with place.day() as day:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import databases
 import servers
 import stalls
 import streams
@@ -631,6 +632,8 @@ def run_rows(report, rows):
         rows_http(report, rows)
     if 19 in rows:
         row_precision(report)
+    if rows & {20, 21, 22, 23}:
+        databases.rows(report)
     if rows & {26, 27}:
         rows_pacing(report)
     if 28 in rows:
@@ -649,7 +652,7 @@ def run_rows(report, rows):
 
 
 ALL_ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19,
-            26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41]
+            20, 21, 22, 23, 26, 27, 28, 29, 30, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41]
 
 
 def main():

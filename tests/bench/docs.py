@@ -34,6 +34,7 @@ SECTIONS = [
     ("The server: a store that answers later", (41,)),
     ("Precision", (19,)),
     ("In a file that processes share", (34, 35)),
+    ("In PostgreSQL", (20, 21, 22, 23)),
     ("Waiting", (26, 27, 28, 29, 30)),
     ("Fairness", (39,)),
     ("The command, and an idle server", (32, 33)),

@@ -13,6 +13,7 @@ PostgreSQL refuses to run as root: root starts it as the user postgres, or as no
 started it, however that ends.
 """
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -21,7 +22,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import psycopg2
 from weirserver import DEADLINE_S, wait_until
 
 SETTINGS = (
@@ -62,6 +62,8 @@ class Connection:
     """A connection whose statements are transactions of their own, unless it says BEGIN. Single owner."""
 
     def __init__(self, **options):
+        import psycopg2  # tests/bench starts servers, too, and has no client in Python
+
         self.raw = psycopg2.connect(**options)
         self.raw.autocommit = True
         self.cursor = self.raw.cursor()
@@ -146,11 +148,8 @@ class PostgresServer:
         return self
 
     def _answers(self):
-        try:
-            self.connect("postgres").close()
-        except psycopg2.OperationalError:
-            return False
-        return True
+        ready = subprocess.run([str(self.programs / "pg_isready"), "-q", "-h", str(self.folder), "-d", "postgres"])
+        return ready.returncode == 0
 
     @property
     def log(self):
@@ -173,15 +172,36 @@ class PostgresServer:
         return name
 
     def stop(self, number=signal.SIGINT):
-        """Ends it, as a fast shutdown; SIGKILL: as a crash. start() starts it again."""
+        """Ends it, as a fast shutdown; SIGKILL: as a crash of all its processes. start() starts it again."""
         if self.process.poll() is None:
+            children = self._signal_all(number) if number == signal.SIGKILL else []
             self.process.send_signal(number)
+            wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "its processes to end")
         try:
             self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             raise
+
+    def _signal_all(self, number):
+        """Returns the children."""
+        parent = self.process.pid
+        os.kill(parent, signal.SIGSTOP)  # first: while it is stopped it makes no more
+        children = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+        for pid in [*children, parent]:
+            with contextlib.suppress(ProcessLookupError):  # one that has just ended
+                os.kill(pid, number)
+        return children
+
+    @contextlib.contextmanager
+    def stands_still(self):
+        """As a machine that is stopped: no process of it runs."""
+        self._signal_all(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal_all(signal.SIGCONT)
 
     def close(self):
         """Ends it for good: its folder goes."""

@@ -158,7 +158,7 @@ class Day:
         return self.server.wait_for_log(f" {text} ")
 
     def must_be_soon(self, seconds):
-        assert seconds < 3 + 10 * self.stall_s(), f"decided again after {seconds} s"
+        assert seconds < 10 + 10 * self.stall_s(), f"decided again after {seconds} s"
 
     def must_be_well(self, outages):
         """All that an outage took is given back. On a busy machine a database may be away more often; that one outage is
@@ -212,18 +212,6 @@ class Place:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                            " WHERE application_name = 'weir' AND datname = %s", self.name)
 
-    @contextlib.contextmanager
-    def server_stands_still(self):
-        parent = self.server.process.pid
-        pids = [parent, *map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())]
-        try:
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
     def day(self):
         return Day(WeirServer("--store", self.url, "--threads", WORKERS), self.count_sessions, self.control)
 
@@ -266,7 +254,7 @@ def test_the_server_is_killed_and_comes_back(place):
 def test_the_server_stands_still(place):
     """As a virtual machine that is moved: what it was asked before it decides afterwards, and nobody waits for that."""
     with place.day() as day:
-        with place.server_stands_still():
+        with place.server.stands_still():
             day.wait_for_log("store_down")
             day.lasts(0.5)
         day.must_be_soon(day.wait_for_decisions())
@@ -323,6 +311,7 @@ def test_the_database_is_read_only_for_a_while(place):
 # ---- what others lock ----
 
 
+@pytest.mark.once
 def test_a_stranger_holds_the_hot_row_for_a_second(place):
     with place.day() as day, place.connect() as stranger:
         stranger.execute("BEGIN")

@@ -71,12 +71,15 @@ missing_for_build() {
 # sees by itself whether CMake has to run again.
 build() {
     mkdir -p build
-    if [ ! -f "build/$1/build.ninja" ] \
-        || ! grep -qx "WEIR_WERROR:BOOL=${CI:-}" "build/$1/CMakeCache.txt"; then
-        cmake --preset "$1" >"build/$1.configure.log" 2>&1 \
-            || { cat "build/$1.configure.log" >&2; rm -f "build/$1/build.ninja"; return 1; }
-    fi
-    ninja -C "build/$1" --quiet | sed "/^ninja: no work to do/d"
+    (
+        flock 9 # `make run` beside `make run`: one at a time
+        if [ ! -f "build/$1/build.ninja" ] \
+            || ! grep -qx "WEIR_WERROR:BOOL=${CI:-}" "build/$1/CMakeCache.txt"; then
+            cmake --preset "$1" >"build/$1.configure.log" 2>&1 \
+                || { cat "build/$1.configure.log" >&2; rm -f "build/$1/build.ninja"; exit 1; }
+        fi
+        ninja -C "build/$1" --quiet | sed "/^ninja: no work to do/d"
+    ) 9>"build/$1.lock"
 }
 
 need_build_tools() {

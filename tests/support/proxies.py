@@ -7,26 +7,16 @@
 
 import getpass
 import shutil
-import socket
 import subprocess
 import time
+
+from ports import free_port, is_listening
 
 DEADLINE_S = 20
 
 
 def find_program(name):
     return shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def is_listening(path, port):
-    with socket.socket(socket.AF_UNIX if path else socket.AF_INET) as probe:
-        return probe.connect_ex(str(path) if path else ("127.0.0.1", port)) == 0
 
 
 def run_curl(*words, **options):
@@ -89,7 +79,7 @@ class Proxy:
         self.log = open(folder / "program.log", "a+")
         self.program = subprocess.Popen(words, stdout=self.log, stderr=self.log, **options)
         deadline = time.monotonic() + DEADLINE_S
-        while not is_listening(path, port):
+        while not is_listening(str(path) if path else ("127.0.0.1", port)):
             assert self.program.poll() is None, (folder / "program.log").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.01)

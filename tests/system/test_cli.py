@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from terminal import Terminal, on_terminal
 from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, weir_binary
 
@@ -256,12 +257,6 @@ def test_names_and_ipv6_are_addresses():
     with WeirServer() as running:
         port = running.resp_port
         assert weir("take", "k", "1/h", "--server", f"localhost:{port}").returncode == 0
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_no_server_is_exit_3_with_the_command_that_starts_one(tmp_path):

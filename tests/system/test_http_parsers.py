@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 from http_cases import CASES
+from ports import is_listening
 from weirserver import DEADLINE_S, WeirServer, wait_until
 
 # Refused by weir, taken by node or nginx.
@@ -128,11 +129,7 @@ def nginx(tmp_path_factory):
     )
     path = str(folder / "socket")
 
-    def is_up():
-        with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(path) == 0
-
-    wait_until(is_up, "nginx")
+    wait_until(lambda: is_listening(path), "nginx")
     yield path
     process.kill()
     process.wait()

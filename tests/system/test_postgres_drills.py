@@ -24,8 +24,8 @@ if "not in PostgreSQL" in subprocess.run([weir_binary(), "--version"], capture_o
 
 import psycopg2  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
+from ports import free_port  # noqa: E402
 from postgres import PostgresServer, programs  # noqa: E402
-from proxies import free_port  # noqa: E402
 
 if programs() is None:
     pytest.skip("postgresql is not installed", allow_module_level=True)

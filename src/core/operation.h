@@ -144,6 +144,16 @@ static inline void operation_detail_blocked(const struct weir_request *request,
 
 /* ---- runs ---- */
 
+/* How many of the next requests are one run. 1: the next one stands alone. */
+static inline size_t run_length(const struct weir_request *requests, size_t count)
+{
+    size_t length = 1;
+    while (length < count && requests[length - 1].and_next) {
+        length++;
+    }
+    return length;
+}
+
 /* What the requests of a run say together. All zeroes: none has been heard. */
 struct run_word {
     bool is_limited; // somebody is

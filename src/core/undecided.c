@@ -138,15 +138,6 @@ void answer_nonsense(const struct weir_request *requests, struct weir_decision *
     }
 }
 
-static size_t run_length(const struct weir_request *requests, size_t count)
-{
-    size_t length = 1;
-    while (length < count && requests[length - 1].and_next) {
-        length++;
-    }
-    return length;
-}
-
 void answer_undecided(const struct weir_request *requests, struct weir_decision *decisions,
                       size_t count, uint64_t utc_ns)
 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/kinds.h"
+#include "core/operation.h"
 #include "core/undecided.h"
 #include "platform/siphash.h"
 #include "store/table/displaced.h"
@@ -260,15 +261,6 @@ static void decide_one(struct table *table, const struct weir_request *request,
     now_ns = now_ns == STORE_NOW ? store_clock_now_ns(&table->clock) : now_ns;
     guess_step(table, &step);
     decide_step(table, request, &step, now_ns, decision);
-}
-
-static size_t run_length(const struct weir_request *requests, size_t count)
-{
-    size_t length = 1;
-    while (length < count && requests[length - 1].and_next) {
-        length++;
-    }
-    return length;
 }
 
 /* How many of the next requests make a batch: what is decided together is not divided. */

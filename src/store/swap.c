@@ -214,11 +214,10 @@ static void decide_run(const struct weir_request *requests, struct place *places
 
 /* ---- questions ---- */
 
-/* One thing is asked, of each bucket once, under limits that are some and keep no log; of several it is a take. */
-static bool is_sound(const struct weir_request *requests, const uint8_t (*names)[BUCKET_NAME_BYTES],
+bool swap_can_decide(const struct weir_request *requests, const uint8_t (*names)[BUCKET_NAME_BYTES],
                      size_t count)
 {
-    if (count > 1 && !request_is_take(&requests[0])) {
+    if (count > WEIR_TOGETHER_MAX || (count > 1 && !request_is_take(&requests[0]))) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -261,7 +260,7 @@ bool swap_decide(const struct weir_request *requests, const uint8_t (*names)[BUC
     assert(count > 0);
     assert(count <= WEIR_TOGETHER_MAX);
     memcpy(next, seen, count * sizeof *seen);
-    if (!is_sound(requests, names, count)) {
+    if (!swap_can_decide(requests, names, count)) {
         answer_nonsense(requests, decisions, count);
         return false;
     }

@@ -26,7 +26,8 @@
  *   - The clock is read with the rows, or before them, and never after the write. An older reading sees a fuller bucket.
  *   - The write compares all rows of `seen`, also those that it does not change, in one transaction or script. It
  *     locks them in the order of their names. A row that is missing is a row of zeroes, when it is read and when it is
- *     compared. A row that becomes zeroes may be deleted.
+ *     compared. A row that becomes zeroes may be deleted. Only where swap_has_block() is false the row of the block
+ *     need not be compared: a block that begins, or ends, changes the row of the bucket.
  *   - An equal row is good enough. If it changed and came back, the decision is still right.
  *   - A write carries until when it may be done, by the store's clock. Its client may have given up, refunded again and
  *     taken; then the row is as it was, and a late write would refund twice. One whose fate is unknown is not sent again.
@@ -67,7 +68,7 @@
 #include "weir/limiter.h"
 
 /* How often a question is read and decided until its write comes through. */
-enum { SWAP_TRIES_MAX = 4 };
+enum { SWAP_TRIES_MAX = 8 };
 
 /* Later than any moment: a reading is at most WEIR_NOW_NS_MAX, and no limit leads further than WEIR_SPAN_NS_MAX beyond
  * it. Nine years are left for a patience. A rest added to it stays below 2^63. */
@@ -102,6 +103,12 @@ static inline bool swap_is_displaced(uint64_t ns)
     return ns >= SWAP_DISPLACED_NS;
 }
 
+/* Whether there is, or may have been, a row of a block: it has numbers, or the bucket is displaced. */
+static inline bool swap_has_block(const struct swap_state *state)
+{
+    return (state->block.ns | state->block.rest) != 0 || swap_is_displaced(state->bucket.ns);
+}
+
 /* The reading at which both rows are as good as none. */
 static inline uint64_t swap_forgets_at_ns(const struct swap_state *state)
 {
@@ -123,6 +130,14 @@ static inline bool swap_is_same_row(struct swap_row a, struct swap_row b)
  * Pure; thread-safe. */
 bool swap_is_needed(const struct weir_request *requests, size_t count);
 
+/* Whether swap_decide() decides this question, or this run. If not it answers by an error: it makes no sense (a limit of
+ * zeroes, an operation that is none, in a run mixed operations or a bucket twice), or is under a window.
+ *   names  of their buckets, in the same order; only the first WEIR_TOGETHER_MAX are read
+ *   count  1, or how many a run has
+ * Pure; thread-safe. */
+bool swap_can_decide(const struct weir_request *requests, const uint8_t (*names)[BUCKET_NAME_BYTES],
+                     size_t count);
+
 /* Decides one request, or a run of them: all or nothing. The answers are those of the table (memory:) at this reading.
  *   requests   of the run. Keys and and_next are not looked at; details are filled where they are wanted
  *   names      of their buckets, in the same order
@@ -134,8 +149,7 @@ bool swap_is_needed(const struct weir_request *requests, size_t count);
  * Returns whether `next` differs from `seen`. A question that only looks, and a refusal that blocks nobody, change
  * nothing; but the first of them that comes when a block is over does.
  *
- * What makes no sense (an operation that is none, a limit of zeroes, of a run mixed operations or a bucket twice) is
- * answered by an error, and so is every window. Whatever the rows hold is decided somehow, and does no harm beyond the
+ * What it cannot decide is answered by an error. Whatever the rows hold is decided somehow, and does no harm beyond the
  * answer. Pure; thread-safe. Never allocates. */
 bool swap_decide(const struct weir_request *requests, const uint8_t (*names)[BUCKET_NAME_BYTES],
                  size_t count, const struct swap_state *seen, uint64_t now_ns,

@@ -94,7 +94,7 @@ def in_time(servers, check):
         before = sum(undecided(server) for server in servers)
         try:
             return check(f"key{i}")
-        except (AssertionError, Late):
+        except (AssertionError, Late, RespError):
             if i == 19 or sum(undecided(server) for server in servers) == before and not isinstance(
                     sys.exc_info()[1], Late):
                 raise
@@ -202,10 +202,12 @@ def test_a_program_with_the_library_takes_from_it_too(store, tmp_path):
 
 LIMITS = ("10/s", "7/3s capacity=4", "3/min", "1000000/s capacity=5", "queue 5/s capacity=3", "queue 10/s first=now",
           "1/7ns capacity=9", "999999937/h capacity=17", "5/365d")
+SWAPPED = ("fixed 3/min", "fixed 5/s", "sliding 10/s", "sliding 7/3s", "stepped 4/10s", "stepped 3/s capacity=9",
+           "3/s block=2s", "queue 2/s capacity=2 block=1500ms", "fixed 2/s block=500ms", "sliding 3/s block=1s")
 
 
-def some_commands(chance, count):
-    """Takes, can_takes and runs of a few keys under a few limits, and steps of the clock."""
+def plain_commands(chance, count):
+    """Takes, can_takes and runs of a few keys under a few limits, and steps of the clock: what SQL decides."""
     keys = ("alice", "bob", "carol")
     for _ in range(count):
         key, limit = chance.choice(keys), chance.choice(LIMITS)
@@ -220,6 +222,33 @@ def some_commands(chance, count):
             yield ("WEIR.TAKEALL", len(pairs), *[word for pair in pairs for word in pair], "COST", cost)
 
 
+def all_commands(chance, count):
+    """And all that is decided by swap: other kinds, block=, and each operation."""
+    plain = plain_commands(chance, count)
+    keys = ("alice", "bob")
+    for _ in range(count):
+        key, limit = chance.choice(keys), chance.choice(LIMITS[:3] + LIMITS[4:6] + SWAPPED)
+        cost = chance.choice(("0", "0.3", "1", "1", "1", "2.5", "4", "100"))
+        kind = chance.randrange(20)
+        if kind < 2:
+            yield ("WEIR.CLOCK", "ADVANCE", chance.choice((0, 1, 10**6, 3 * 10**8, 10**9, 10**9, 2 * 10**9)))
+        elif kind < 4:
+            yield next(plain)
+        elif kind < 10:
+            yield (chance.choice(("WEIR.TAKE", "WEIR.TAKE", "WEIR.CANTAKE")), key, limit, "COST", cost)
+        elif kind < 14:
+            yield (chance.choice(("WEIR.FILL", "WEIR.REFUND")), key, limit, "COST", cost)
+        elif kind < 16:
+            yield (chance.choice(("WEIR.SHOW", "WEIR.SHOW", "WEIR.RESET")), key, limit)
+        elif kind < 17:
+            yield ("WEIR.BLOCK", key, limit, chance.choice((1, 100, 2000)))
+        elif kind < 18:
+            yield ("WEIR.UNBLOCK", key, limit)
+        else:
+            pairs = chance.sample([(k, l) for k in keys for l in LIMITS[:3] + SWAPPED], chance.randint(2, 4))
+            yield ("WEIR.TAKEALL", len(pairs), *[word for pair in pairs for word in pair], "COST", cost)
+
+
 def converse(server, commands, pipelined):
     replies = []
     with server.client() as client:
@@ -229,7 +258,8 @@ def converse(server, commands, pipelined):
 
 
 @pytest.mark.parametrize("pipelined, more", [(1, ""), (40, ""), (4, "&prepare=off")])
-def test_answers_are_those_of_a_file_to_the_nanosecond(store, tmp_path, pipelined, more):
+@pytest.mark.parametrize("some_commands", [plain_commands, all_commands])
+def test_answers_are_those_of_a_file_to_the_nanosecond(store, tmp_path, some_commands, pipelined, more):
     for _ in range(20):
         seed = random.randrange(2**32)
         chance = random.Random(seed)
@@ -249,22 +279,68 @@ def test_answers_are_those_of_a_file_to_the_nanosecond(store, tmp_path, pipeline
         assert our == their, (seed, command)
 
 
-def test_what_cannot_be_decided_yet_is_an_error_that_says_so(store):
-    cannot = "a store in PostgreSQL decides takes under buckets and queues, without block= and shadow"
+def test_what_cannot_be_decided_is_an_error_that_says_so(store):
+    cannot = "a store in PostgreSQL keeps no log of events, which a window needs; sliding does without"
     with store.serve() as server:
-        for limit in ("fixed 3/min", "window 3/min", "sliding 3/min", "stepped 3/min", "3/min block=60s"):
-            assert server.command("WEIR.TAKE", "alice", limit)[0] == 4
-            reply = server.post("take", key="alice", limit=limit)
-            assert reply.status == 503 and cannot in reply.json["detail"]
-            assert server.command("WEIR.TAKEALL", 2, "alice", "3/min", "bob", limit)[0] == 4
-        for command in (("WEIR.RESET", "alice", "3/min"), ("CL.THROTTLE", "alice", "3", "10", "60"), ("TTL", "alice")):
-            if command[0] != "CL.THROTTLE":
-                with pytest.raises(RespError, match=cannot):
-                    server.command(*command)
+        assert server.command("WEIR.TAKE", "alice", "window 3/min")[0] == 4
+        reply = server.post("take", key="alice", limit="window 3/min")
+        assert reply.status == 503 and cannot in reply.json["detail"]
+        assert server.command("WEIR.TAKEALL", 2, "alice", "3/min", "bob", "window 3/min")[0] == 4
+        with pytest.raises(RespError, match=cannot):
+            server.command("WEIR.RESET", "alice", "window 3/min")
         assert take(server, "alice", "3/min", "WAIT", "1000") == 4  # nobody can wait
         wait_until(lambda: server.command("WEIR.CANTAKE", "alice", "3/min")[:3] == [0, 3, 2], "an answer")  # not charged
-    done = weir("reset", "alice", "3/min", "--store", store.url)
+    done = weir("reset", "alice", "window 3/min", "--store", store.url)
     assert done.returncode == 3 and "cannot decide this yet" in done.stdout + done.stderr
+
+
+# ---- what C decides, and the store writes if nobody came between ----
+
+
+def test_a_block_that_one_server_begins_holds_at_all(store):
+    with store.serve() as one, store.serve() as other:
+        def check(key):
+            assert take(other, key, "9/h") == 0
+            assert one.command("WEIR.BLOCK", key, "9/h", 60_000) == 1
+            blocked = other.command("WEIR.TAKE", key, "9/h")
+            assert blocked[0] == 3 and 59 * 10**9 < blocked[3] <= 60 * 10**9
+            assert other.command("WEIR.CANTAKE", key, "9/h")[0] == 3
+            assert other.command("WEIR.TAKEALL", 2, f"all{key}", "9/h", key, "9/h")[0] == 3
+            assert one.command("WEIR.CANTAKE", f"all{key}", "9/h")[2] == 8  # 9 before it: nothing was charged
+            assert other.command("WEIR.UNBLOCK", key, "9/h") == 1
+            assert one.command("WEIR.TAKE", key, "9/h")[:3] == [0, 9, 7]
+
+        in_time([one, other], check)
+
+
+def test_refusals_under_block_lock_out_everywhere(store):
+    with store.serve() as one, store.serve() as other:
+        def check(key):
+            limit = "2/h block=60s"
+            assert [take(server, key, limit) for server in (one, other, one, other)] == [0, 0, 1, 3]
+            shown = one.post("show", key=key, limit=limit).json
+            assert shown["verdict"] == "blocked"
+
+        in_time([one, other], check)
+
+
+@pytest.mark.parametrize("limit", ["100000/365d", "fixed 100000/365d", "stepped 100000/365d", "sliding 100000/365d"])
+def test_what_several_servers_fill_at_once_adds_up(store, limit):
+    """Each fill is read, decided and written. Where others came between it is decided again, and none is lost."""
+    with store.serve() as one, store.serve() as other:
+        counts = [0] * 8
+
+        def run(i):
+            with (one, other)[i % 2].client() as client:
+                for _ in range(10):
+                    replies = client.pipeline([("WEIR.FILL", "hot", limit), ("WEIR.FILL", "hot", limit, "COST", 2)] * 4)
+                    counts[i] += sum((1, 2)[place % 2] for place, reply in enumerate(replies) if reply[0] == 0)
+
+        in_threads(8, run)
+        left = wait_until(lambda: one.post("show", key="hot", limit=limit).json.get("remaining"), "an answer")
+        lost = undecided(one) + undecided(other)
+    assert sum(counts) <= 100000 - left <= sum(counts) + 2 * lost
+    assert sum(counts) > 0
 
 
 # ---- load ----

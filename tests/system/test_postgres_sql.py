@@ -88,6 +88,7 @@ class Session:
         "take_one": "uuid, bigint, bigint, bigint, bigint, bigint, bigint",
         "take_many": "uuid[], bigint[], bigint[], bigint[], bigint[], bigint[], integer[], integer[], bigint",
         "read_many": "uuid[], bigint",
+        "swap": "uuid[], bigint[], bigint[], bigint[], bigint[], bigint[], integer[], bigint",
     }
 
     def __init__(self, connection, isolation):
@@ -125,6 +126,13 @@ class Session:
     def read_many(self, names, reading=None):
         """A row (ns, rest, at) for each name, in their order."""
         return self.by_index(self.execute("EXECUTE read_many (%s, %s)", array(names), reading), len(names))
+
+    def swap(self, *rows, not_after=2**62, reading=None):
+        """{group: whether it was written}. A row is (group, name, seen, next)."""
+        groups, names, seen, then = zip(*rows)
+        numbers = [array(pair[i] for pair in pairs) for pairs in (seen, then) for i in (0, 1)]
+        return dict(self.execute("EXECUTE swap (%s, %s, %s, %s, %s, %s, %s, %s)", array(names), *numbers,
+                                 array([not_after] * len(rows)), array(groups), reading))
 
     @staticmethod
     def by_index(rows, count):
@@ -696,8 +704,9 @@ def test_a_statement_is_planned_once(store):
         session.take_one(take(names(1)[0], TENTHS), NOON)
         session.take_many([take(name, TENTHS) for name in names(3)], NOON)
         session.read_many(names(3), NOON)
+        session.swap((1, names(1)[0], (0, 0), (0, 0)))
     assert session.execute("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements ORDER BY name") == [
-        ("read_many", 6, 0), ("take_many", 6, 0), ("take_one", 6, 0)]
+        ("read_many", 6, 0), ("swap", 6, 0), ("take_many", 6, 0), ("take_one", 6, 0)]
 
 
 # Upkeep
@@ -765,6 +774,96 @@ def test_prune_never_deletes_a_bucket_that_is_not_empty(store, background):
     finally:
         done.set()
     assert pruning.result() > 0
+
+
+def block_name(name):
+    return uuid.UUID(int=name.int ^ 1)
+
+
+def test_prune_deletes_blocks_that_are_over_and_then_the_buckets_that_they_displaced(store):
+    """A block is over and its bucket empty when both numbers of its row are behind."""
+    session, [over, full, blocked, alone] = store.session(), names(4)
+    old = NOON - MINUTE - 1
+    for name, ends_ns, moment_ns in ((over, old, old), (full, old, NOON), (blocked, NOON, old)):
+        put(session, name, DISPLACED_NS + 7)
+        put(session, block_name(name), ends_ns, moment_ns)
+    put(session, alone, DISPLACED_NS)
+    assert session.value("SELECT weir.prune(1, %s)", NOON) == 3  # alone, and what goes with its block
+    assert session.buckets() == {full: (DISPLACED_NS + 7, 0), block_name(full): (old, NOON),
+                                 blocked: (DISPLACED_NS + 7, 0), block_name(blocked): (NOON, old)}
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_prune_leaves_a_bucket_whose_block_begins_meanwhile(store, background, isolation):
+    pruner, asker, [name] = store.session(isolation), store.session(), names(1)
+    put(asker, name, DISPLACED_NS)
+    if isolation != "read committed":
+        pruner.execute("BEGIN")
+        pruner.execute("SELECT * FROM weir.bucket")  # a snapshot from before
+    swapped = asker.swap((1, name, (DISPLACED_NS, 0), (DISPLACED_NS, 0)), (1, block_name(name), (0, 0), (NOON, 0)))
+    assert swapped == {1: 1}
+    assert pruner.value("SELECT weir.prune(1, %s)", NOON) == 0
+    if isolation != "read committed":
+        pruner.execute("COMMIT")
+    assert asker.buckets() == {name: (DISPLACED_NS, 0), block_name(name): (NOON, 0)}
+
+
+# Swap
+
+
+def test_a_swap_writes_each_group_as_a_whole_or_not_at_all(store):
+    session, [a, b, c, d, e] = store.session(), names(5)
+    for name, ns in ((a, 1), (b, 2), (c, 3), (d, 4)):
+        put(session, name, ns, 9)
+    swapped = session.swap((2, d, (4, 9), (44, 0)), (1, a, (1, 9), (11, 0)), (1, b, (2, 9), (2, 9)),
+                           (2, c, (3, 8), (33, 0)), (3, e, (0, 0), (55, 1)))
+    assert swapped == {1: 1, 2: 0, 3: 1}
+    assert session.buckets() == {a: (11, 0), b: (2, 9), c: (3, 9), d: (4, 9), e: (55, 1)}
+
+
+def test_a_swap_that_comes_too_late_writes_nothing(store):
+    session, [name] = store.session(), names(1)
+    assert session.swap((1, name, (0, 0), (5, 0)), not_after=NOON - 1, reading=NOON) == {1: 0}
+    assert session.swap((1, name, (0, 0), (5, 0)), not_after=NOON, reading=NOON) == {1: 1}
+    now_ns = session.value("SELECT weir.now_ns(NULL)")
+    assert session.swap((1, name, (5, 0), (6, 0)), not_after=now_ns - 1) == {1: 0}
+    assert session.swap((1, name, (5, 0), (6, 0)), not_after=now_ns + MINUTE) == {1: 1}
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_swap_that_had_to_wait_sees_what_came_between(store, background, isolation, is_new):
+    holder, asker, [name] = store.session(), store.session(isolation), names(1)
+    if not is_new:
+        put(holder, name, 0)
+    holder.execute("BEGIN")
+    holder.take_one(take(name, TENTHS), NOON)
+    swapping = background(retried, lambda: asker.swap((1, name, (0, 0), (5, 0))))
+    store.wait_until_blocked(asker)
+    holder.execute("COMMIT")
+    assert swapping.result() == {1: 0}
+    assert asker.buckets() == {name: (NOON + UNIT, 0)}
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_swaps_at_once_lose_nothing_and_have_no_deadlock(store, background, isolation):
+    """Two rows that are counted up together, their names in any order."""
+    sessions, many = [store.session(isolation) for _ in range(4)], names(3)
+
+    def work(session, number):
+        rng, written = random.Random(number), {name: 0 for name in many}
+        for _ in range(60):
+            pair = rng.sample(many, 2)
+            seen = retried(lambda: session.read_many(pair))
+            rows = [(1, name, row[:2], (row[0] + 1, row[1])) for name, row in zip(pair, seen)]
+            if retried(lambda: session.swap(*rows)) == {1: 1}:
+                for name in pair:
+                    written[name] += 1
+        return written
+
+    written = at_once(background, sessions, work)
+    for name, (ns, rest) in sessions[0].buckets().items():
+        assert (ns, rest) == (sum(mine[name] for mine in written), 0) and ns > 0
 
 
 # The schema

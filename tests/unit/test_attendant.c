@@ -296,7 +296,7 @@ static void nothing_is_charged_twice_whatever_the_wire_does(void **state)
     }
     while (atomic_load(&takers_left) > 0) {
         change_wire_at_random();
-        (void)take(&refusing, "whoever"); // takes as long as the wire does
+        (void)take(&refusing, "alice"); // takes as long as the wire does
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(takers[i].thread, NULL), 0);

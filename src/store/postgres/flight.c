@@ -7,27 +7,34 @@
 
 #include "core/fail.h"
 #include "store/postgres/session.h"
+#include "store/postgres/swaps.h"
 #include "store/remote.h"
+#include "weir/clock.h"
 
-/*   port       of a probe, otherwise NULL
- *   planned    of questions[], which are those of all batches
- *   steps      statements, in the order in which they are sent; over_count of them are through
- *   result     of the one that is heard, until its sync says that it stands
- *   reading    STORE_NOW, or that of a test's clock
- *   room       for the parameters of one statement */
+/*   port        of a probe, otherwise NULL
+ *   planned     of questions[], which are the plain ones of all batches
+ *   swaps       the others
+ *   steps       statements that are sent together, in this order; over_count of them are through
+ *   result      of the one that is heard, until its sync says that it stands
+ *   reading     STORE_NOW, or that of a test's clock
+ *   read_ns     the reading that came with the rows of a swap
+ *   room        for the parameters of one statement
+ *   is_careful  it is asked again: no statement is shared */
 struct flight {
     struct batch_list batches;
     struct port *port;
     struct question **questions;
     struct plan_question *planned;
+    struct swaps swaps;
     struct step *steps;
     struct plan_entry probe;
     uint32_t probe_index;
     size_t step_count, over_count;
     PGresult *result;
     const struct libpq *pq;
-    uint64_t reading;
+    uint64_t reading, read_ns;
     char *room;
+    bool is_careful;
     max_align_t memory[];
 };
 
@@ -43,8 +50,10 @@ static struct flight *allocate(size_t count, void **plan_memory)
 {
     const size_t sizes[] = {aligned(count * sizeof(struct question *)),
                             aligned(count * sizeof(struct plan_question)),
-                            aligned(count * sizeof(struct step)), aligned(plan_bytes(count)),
-                            aligned(statement_bytes(count))};
+                            aligned(count * sizeof(struct swap_run)),
+                            aligned(count * sizeof(struct step)),
+                            aligned(plan_bytes(count)),
+                            aligned(statement_bytes(2 * count))}; // a swap has two rows of each
     size_t bytes = sizeof(struct flight);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         bytes += sizes[i];
@@ -57,9 +66,10 @@ static struct flight *allocate(size_t count, void **plan_memory)
     char *at = (char *)flight->memory;
     flight->questions = (void *)at;
     flight->planned = (void *)(at += sizes[0]);
-    flight->steps = (void *)(at += sizes[1]);
-    *plan_memory = at += sizes[2];
-    flight->room = at + sizes[3];
+    flight->swaps.runs = (void *)(at += sizes[1]);
+    flight->steps = (void *)(at += sizes[2]);
+    *plan_memory = at += sizes[3];
+    flight->room = at + sizes[4];
     return flight;
 }
 
@@ -67,7 +77,8 @@ static void add_step(struct flight *flight, enum statement_kind kind, bool is_ru
                      const struct plan_entry *entries, uint32_t count)
 {
     if (count > 0) {
-        flight->steps[flight->step_count++] = (struct step){kind, is_run, entries, count};
+        flight->steps[flight->step_count++] =
+            (struct step){.kind = kind, .is_run = is_run, .entries = entries, .entry_count = count};
     }
 }
 
@@ -81,9 +92,9 @@ static bool are_few(const struct plan_wave *wave)
     return are_few;
 }
 
-static void add_wave(struct flight *flight, const struct plan_wave *wave, bool is_careful)
+static void add_wave(struct flight *flight, const struct plan_wave *wave)
 {
-    if (is_careful || are_few(wave)) {
+    if (flight->is_careful || are_few(wave)) {
         for (uint32_t i = 0; i < wave->take_count; i++) {
             const struct plan_entry *entry = &wave->takes[i];
             add_step(flight, entry->count == 1 ? TAKE_ONE : TAKE_MANY, false, entry, 1);
@@ -109,15 +120,20 @@ static size_t count_questions(const struct batch_list *batches)
     return count;
 }
 
-/* Takes the questions of a batch that are asked. Returns how many there are then. */
+/* Takes the questions of a batch that are asked. Returns how many plain ones there are then. */
 static size_t add_questions(struct flight *flight, size_t count, struct batch *batch,
                             uint32_t number)
 {
     struct ask *ask = ask_of(batch);
-    for (size_t i = 0; i < batch->count; i++) {
-        if (ask->questions[i].is_asked) {
-            flight->questions[count] = &ask->questions[i];
-            flight->planned[count] = ask->questions[i].planned;
+    for (size_t at = 0, length; at < batch->count; at += length) {
+        struct question *questions = &ask->questions[at];
+        length = question_run_length(questions);
+        if (questions->is_asked && questions->is_swap) {
+            swaps_add(&flight->swaps, questions);
+        }
+        for (size_t i = 0; questions->is_asked && !questions->is_swap && i < length; i++) {
+            flight->questions[count] = &questions[i];
+            flight->planned[count] = questions[i].planned;
             flight->planned[count++].batch = number;
         }
     }
@@ -125,6 +141,30 @@ static size_t add_questions(struct flight *flight, size_t count, struct batch *b
     ask->has_succeeded = ask->has_failed = false;
     ask->is_written = true;
     return count;
+}
+
+/* The read of a round, if there is anything to do. Its write follows when it is heard. */
+static void begin_swaps(struct flight *flight)
+{
+    struct step read = {.kind = READ_MANY};
+    bool begins = swaps_begin(&flight->swaps, &read.rows);
+    flight->step_count = flight->over_count = 0;
+    if (begins) {
+        flight->steps[flight->step_count++] = read;
+    } else if (flight->swaps.tries == SWAP_TRIES_MAX) {
+        port_store_spoke(flight->batches.first->port); // others were quicker
+    }
+}
+
+/* All groups in a statement, or each in one of its own. */
+static void write_swaps(struct flight *flight, uint32_t group_count)
+{
+    uint32_t each = flight->is_careful ? 1 : group_count;
+    flight->step_count = flight->over_count = 0;
+    for (uint32_t group = 0; group < group_count; group += each) {
+        flight->steps[flight->step_count++] =
+            (struct step){.kind = SWAP, .rows = swaps_write(&flight->swaps, group, each)};
+    }
 }
 
 struct flight *flight_make(struct batch_list *batches)
@@ -136,18 +176,20 @@ struct flight *flight_make(struct batch_list *batches)
         return NULL;
     }
     flight->reading = batches->first->now_ns;
-    bool is_careful = batches->first->is_retry;
-    size_t added_count = 0;
+    flight->is_careful = batches->first->is_retry;
+    size_t plain_count = 0;
     uint32_t number = 0;
     for (struct batch *batch; (batch = batch_list_take(batches)) != NULL;) {
         assert(batch->now_ns == flight->reading);
-        added_count = add_questions(flight, added_count, batch, number++);
+        plain_count = add_questions(flight, plain_count, batch, number++);
         batch_list_add(&flight->batches, batch);
     }
-    assert(added_count == count);
-    struct plan_waves plan = plan_make(flight->planned, count, plan_memory);
+    struct plan_waves plan = plan_make(flight->planned, plain_count, plan_memory);
     for (size_t i = 0; i < plan.count; i++) {
-        add_wave(flight, &plan.waves[i], is_careful);
+        add_wave(flight, &plan.waves[i]);
+    }
+    if (flight->step_count == 0) {
+        begin_swaps(flight);
     }
     return flight;
 }
@@ -202,23 +244,43 @@ static void settle_question(struct flight *flight, struct question *question, bo
     }
 }
 
+/* What has gone to swap is settled there. */
 static void settle_step(struct flight *flight, const struct step *step, bool has_succeeded)
 {
     for (uint32_t i = 0; i < step->entry_count; i++) {
         for (uint32_t j = 0; j < step->entries[i].count; j++) {
-            settle_question(flight, flight->questions[step->entries[i].questions[j]],
-                            has_succeeded);
+            struct question *question = flight->questions[step->entries[i].questions[j]];
+            if (!question->is_swap) {
+                settle_question(flight, question, has_succeeded);
+            }
+        }
+    }
+}
+
+static void settle_swaps(struct flight *flight)
+{
+    for (size_t i = 0; i < flight->swaps.run_count; i++) {
+        struct swap_run *run = &flight->swaps.runs[i];
+        bool is_over = run->state == SWAP_DONE || run->state == SWAP_FAILED;
+        if (is_over && !run->is_told) {
+            run->is_told = true;
+            for (uint32_t j = 0; j < run->count; j++) { // behind the last one its batch may be gone
+                settle_question(flight, &run->questions[j], run->state == SWAP_DONE);
+            }
         }
     }
 }
 
 /* ---- answers ---- */
 
+/* A displaced bucket says nothing by its moment: swap finds out. The questions of a run lie together, sorted or not. */
 static bool answer_run(struct flight *flight, const struct step *step)
 {
     const struct plan_entry *run = step->entries;
     struct question *questions[WEIR_TOGETHER_MAX];
+    struct question *first = flight->questions[run->questions[0]];
     struct statement_row rows[WEIR_TOGETHER_MAX];
+    bool is_displaced = false;
     for (uint32_t i = 0; i < run->count; i++) {
         struct statement_row row;
         if (!statement_row(flight->pq, flight->result, step->kind, (int)i, &row)
@@ -226,9 +288,15 @@ static bool answer_run(struct flight *flight, const struct step *step)
             return false;
         }
         questions[i] = flight->questions[run->questions[i]];
+        first = questions[i] < first ? questions[i] : first;
+        is_displaced = is_displaced || swap_is_displaced(row.moment.ns);
         rows[row.index] = row;
     }
-    question_answer_run(questions, rows, run->count);
+    if (is_displaced) {
+        swaps_add(&flight->swaps, first);
+    } else {
+        question_answer_run(questions, rows, run->count);
+    }
     return true;
 }
 
@@ -237,12 +305,46 @@ static bool answer_entries(struct flight *flight, const struct step *step)
     for (uint32_t i = 0; i < step->entry_count; i++) {
         struct statement_row row;
         if (!statement_row(flight->pq, flight->result, step->kind, (int)i, &row)
-            || row.index >= step->entry_count) {
+            || row.index >= step->entry_count || row.took > step->entries[row.index].count) {
             return false;
         }
         const struct plan_entry *entry = &step->entries[row.index];
         for (uint32_t place = 0; place < entry->count; place++) {
-            question_answer(flight->questions[entry->questions[place]], place, &row);
+            struct question *question = flight->questions[entry->questions[place]];
+            if (place >= row.took && swap_is_displaced(row.moment.ns)) {
+                swaps_add(&flight->swaps, question);
+            } else {
+                question_answer(question, place, &row);
+            }
+        }
+    }
+    return true;
+}
+
+/* The rows of buckets and blocks. Their reading is one. */
+static bool see_rows(struct flight *flight, const struct step *step)
+{
+    for (size_t i = 0; i < step->rows.count; i++) {
+        struct statement_row row;
+        if (!statement_row(flight->pq, flight->result, step->kind, (int)i, &row)
+            || row.index >= step->rows.count) {
+            return false;
+        }
+        swaps_see(&flight->swaps, row.index, (struct swap_row){row.moment.ns, row.moment.rest});
+        flight->read_ns = row.at_ns;
+    }
+    return true;
+}
+
+/* Which groups were written. */
+static bool note_groups(struct flight *flight)
+{
+    for (int i = 0; i < flight->pq->ntuples(flight->result); i++) {
+        struct statement_row row;
+        if (!statement_row(flight->pq, flight->result, SWAP, i, &row) || row.index > UINT32_MAX
+            || !swaps_note(&flight->swaps, (uint32_t)row.index,
+                           row.took != 0 ? SWAP_WRITTEN : SWAP_CHANGED)) {
+            return false;
         }
     }
     return true;
@@ -251,15 +353,19 @@ static bool answer_entries(struct flight *flight, const struct step *step)
 /* False: that is no answer to this statement. */
 static bool answer_step(struct flight *flight, const struct step *step)
 {
-    uint32_t row_count = step->is_run ? step->entries->count : step->entry_count;
-    if (flight->pq->ntuples(flight->result) != (int)row_count) {
+    if (step->kind == SWAP) {
+        return note_groups(flight);
+    }
+    if (flight->pq->ntuples(flight->result) != (int)step_row_count(step)) {
         return false;
     }
     if (flight->port != NULL) {
         port_probe_answered(flight->port);
         return true;
     }
-    return step->is_run ? answer_run(flight, step) : answer_entries(flight, step);
+    return step->rows.names != NULL ? see_rows(flight, step)
+           : step->is_run           ? answer_run(flight, step)
+                                    : answer_entries(flight, step);
 }
 
 /* ---- errors ---- */
@@ -311,6 +417,39 @@ static bool is_of_connection(const struct libpq *pq, const PGresult *result)
 
 /* ---- hearing ---- */
 
+/* The statement of a swap has failed: nothing was written. */
+static void fail_swap(struct flight *flight, const struct step *step)
+{
+    if (step->kind == READ_MANY) {
+        swaps_give_up(&flight->swaps);
+    }
+    for (size_t i = 0; step->kind == SWAP && i < step->rows.count; i++) {
+        (void)swaps_note(&flight->swaps, step->rows.groups[i], SWAP_BROKEN);
+    }
+}
+
+/* All that was sent is through. A round of swaps goes on: from the read to the write, and from there to the next read. */
+static enum flight_state go_on(struct flight *flight)
+{
+    const struct step *last = &flight->steps[flight->step_count - 1];
+    bool was_read = last->kind == READ_MANY && last->rows.names != NULL;
+    if (flight->port != NULL) {
+        return FLIGHT_OVER;
+    }
+    if (was_read) {
+        uint32_t group_count = swaps_decide(&flight->swaps, flight->read_ns, weir_clock_now_ns());
+        write_swaps(flight, group_count);
+    } else {
+        swaps_end(&flight->swaps);
+        flight->step_count = 0;
+    }
+    if (flight->step_count == 0) {
+        begin_swaps(flight);
+    }
+    settle_swaps(flight);
+    return flight->step_count == 0 ? FLIGHT_OVER : FLIGHT_READY;
+}
+
 /* The statement is through: what was answered stands. */
 static enum flight_state end_step(struct flight *flight, struct weir_error *error)
 {
@@ -328,13 +467,15 @@ static enum flight_state end_step(struct flight *flight, struct weir_error *erro
     if (flight->batches.first != NULL && is_others_fault(flight->pq, flight->result)) {
         port_store_spoke(flight->batches.first->port);
     }
-    if (flight->port == NULL) {
+    if (step->rows.names != NULL && !has_answered) {
+        fail_swap(flight, step);
+    } else if (step->rows.names == NULL && flight->port == NULL) {
         settle_step(flight, step, has_answered);
     }
     flight->pq->clear(flight->result);
     flight->result = NULL;
     return !is_good                                   ? FLIGHT_BROKEN
-           : flight->over_count == flight->step_count ? FLIGHT_OVER
+           : flight->over_count == flight->step_count ? go_on(flight)
                                                       : FLIGHT_OUT;
 }
 
@@ -374,10 +515,18 @@ enum flight_state flight_hear(struct flight *flight, const struct libpq *pq, PGc
     return state;
 }
 
+bool flight_swaps(const struct flight *flight)
+{
+    return flight->swaps.run_count > 0;
+}
+
 /* ---- the end ---- */
 
 void flight_end(struct flight *flight, enum fate fate)
 {
+    swaps_end(&flight->swaps);
+    swaps_give_up(&flight->swaps);
+    settle_swaps(flight);
     for (struct batch *batch; (batch = flight->batches.first) != NULL;) {
         report(flight, batch, fate);
     }
@@ -388,6 +537,9 @@ void flight_forget(struct flight *flight)
 {
     if (flight != NULL && flight->result != NULL) {
         flight->pq->clear(flight->result);
+    }
+    if (flight != NULL) {
+        swaps_free(&flight->swaps);
     }
     free(flight);
 }

@@ -7,6 +7,9 @@
  *     B  take bob             ->   take run (carol, dave)   -> C
  *     C  take carol and dave
  *
+ * What swap decides (swaps.h) follows over the same connection when these are through: a read, a write, and again where
+ * somebody came between.
+ *
  * A batch is reported when the last of its statements is through:
  *
  *     all have succeeded                        FATE_DECIDED
@@ -24,9 +27,10 @@ struct port;
 struct flight;
 
 /*   FLIGHT_OUT     statements are still to be answered
- *   FLIGHT_OVER    all are
+ *   FLIGHT_READY   there are more to be sent
+ *   FLIGHT_OVER    all are answered
  *   FLIGHT_BROKEN  the connection is of no use any more */
-enum flight_state { FLIGHT_OUT, FLIGHT_OVER, FLIGHT_BROKEN };
+enum flight_state { FLIGHT_OUT, FLIGHT_READY, FLIGHT_OVER, FLIGHT_BROKEN };
 
 /* Plans a flight. The batches are its own until they are reported: they have questions that are asked, all one now_ns,
  * and all are asked for the first time, or again. Of those that are asked again each name has a statement of its own:
@@ -38,14 +42,17 @@ struct flight *flight_make(struct batch_list *batches);
  * called if it was decided. NULL: no memory. */
 struct flight *flight_make_probe(struct port *port);
 
-/* Hands all statements over to libpq, which has to be flushed. False: the connection is lost, and nobody knows how much
- * was sent. */
+/* Hands the next statements over to libpq, which has to be flushed: at first, and when the flight is FLIGHT_READY. False:
+ * the connection is lost, and nobody knows how much was sent. */
 bool flight_send(struct flight *flight, const struct libpq *pq, PGconn *connection,
                  bool is_prepared);
 
 /* Takes the answers that libpq has by now, and reports. Why it is broken goes to `error`. */
 enum flight_state flight_hear(struct flight *flight, const struct libpq *pq, PGconn *connection,
                               struct weir_error *error);
+
+/* Whether it has questions that swap decides. */
+bool flight_swaps(const struct flight *flight);
 
 /* Reports the batches that are left, with this fate, and frees the flight. */
 void flight_end(struct flight *flight, enum fate fate);

@@ -128,6 +128,17 @@ static bool flush(struct seat *seat)
     return left >= 0;
 }
 
+/* Hands over the next statements of a flight. False: the connection is lost, and the seat has been told. */
+static bool send(struct seat *seat)
+{
+    struct link *link = seat->link;
+    bool is_sent = flight_send(seat->flight, link->pq, seat->connection, link->store->url.prepares);
+    if (!is_sent) {
+        lose_with_message(seat);
+    }
+    return is_sent;
+}
+
 /* Reads and reports. False: the connection is lost, and the seat has been told. */
 static bool hear(struct seat *seat)
 {
@@ -144,6 +155,9 @@ static bool hear(struct seat *seat)
         flight_forget(seat->flight);
         seat->flight = NULL;
         seat->state = SEAT_IDLE;
+    }
+    if (state == FLIGHT_READY) {
+        return send(seat);
     }
     if (state == FLIGHT_BROKEN) {
         lose_connection(seat, why.message[0] != '\0' ? why.message : "the connection was closed");
@@ -169,17 +183,32 @@ static bool goes_with(const struct batch *first, const struct batch *batch, uint
            && first->is_retry == batch->is_retry && first->now_ns == batch->now_ns;
 }
 
+/* Two flights that swap would come between each other's read and write. */
+static bool is_swapping(const struct link *link)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < SEAT_COUNT; i++) {
+        const struct flight *flight = link->seats[i].flight;
+        is_any = is_any || (flight != NULL && flight_swaps(flight));
+    }
+    return is_any;
+}
+
 /* Batches for one flight: those whose asker still waits. The port takes back by itself what is past its deadline. */
 static struct batch_list choose(struct link *link)
 {
     struct batch_list chosen = {.order = BATCH_BY_PLACE};
     uint64_t now_ns = loop_now_ns(link->loop);
     uint64_t weight = 0;
+    bool waits = is_swapping(link);
     struct batch *next;
     for (struct batch *batch = link->waiting.first; batch != NULL; batch = next) {
         next = batch_list_next(&link->waiting, batch);
         if (batch->is_forgotten) {
             give_up(link, batch);
+            continue;
+        }
+        if (waits && ask_of(batch)->is_swap) {
             continue;
         }
         weight += ask_of(batch)->weight;
@@ -204,11 +233,9 @@ static void give_up_all(struct batch_list *batches)
 
 static void depart(struct seat *seat, struct flight *flight)
 {
-    struct link *link = seat->link;
     seat->flight = flight;
     seat->state = SEAT_BUSY;
-    if (!flight_send(flight, link->pq, seat->connection, link->store->url.prepares)
-        || !flush(seat)) {
+    if (send(seat) && !flush(seat)) {
         lose_with_message(seat);
     }
 }

@@ -43,6 +43,7 @@ BEGIN
 END $$;
 
 -- name  16 bytes of a hash of the limit's identity and the key. A uuid compares as memcmp() does.
+--       Another 16 bytes, the last bit flipped, are the row of the key's block, if it has one (store/swap.h).
 -- note  what a statement tells its RETURNING, which sees only the row: 2^32 * the index of the take in the statement,
 --       plus how many takes were let in (take_run: the index). Nothing reads it later.
 --
@@ -160,9 +161,54 @@ BEGIN
     SELECT taken.ns, taken.rest, true, now_ns FROM taken ORDER BY taken.i;
 END $$;
 
+-- Writes groups of rows, each as a whole if all of its rows are as they were read, and the reading is not too late. The
+-- arguments are those of swap.sql. No name is there twice. Returns a row for each group.
+--
+-- The upsert is that of take_run(): it makes the rows that are missing, locks all in the order of names, and changes
+-- nothing.
+CREATE OR REPLACE FUNCTION weir.swap(names uuid[], seen_ns bigint[], seen_rest bigint[], next_ns bigint[],
+                                     next_rest bigint[], not_after bigint[], groups integer[], reading bigint)
+RETURNS TABLE (i integer, took integer)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    now_ns bigint;
+BEGIN
+    INSERT INTO weir.bucket (name, ns, rest, note)
+    SELECT q.name, 0, 0, 0 FROM unnest(names) AS q (name) ORDER BY q.name
+    ON CONFLICT (name) DO UPDATE SET note = 0 WHERE false;
+    now_ns := weir.now_ns(swap.reading);
+    RETURN QUERY
+    WITH asked AS MATERIALIZED (
+        SELECT q.*, coalesce((b.ns, b.rest) = (q.seen_ns, q.seen_rest), false) AND now_ns <= q.not_after AS is_good
+        FROM unnest(names, seen_ns, seen_rest, next_ns, next_rest, not_after, groups)
+                 AS q (name, seen_ns, seen_rest, next_ns, next_rest, not_after, i)
+             LEFT JOIN LATERAL (SELECT b.ns, b.rest FROM weir.bucket AS b WHERE b.name = q.name
+                                ORDER BY b.ns DESC LIMIT 1) AS b ON true
+    ), judged AS MATERIALIZED (
+        SELECT asked.i, bool_and(asked.is_good) AS is_good FROM asked GROUP BY asked.i
+    ), written AS (
+        UPDATE weir.bucket AS b SET ns = asked.next_ns, rest = asked.next_rest
+        FROM asked JOIN judged USING (i)
+        WHERE judged.is_good AND b.name = asked.name
+          AND (asked.next_ns, asked.next_rest) <> (asked.seen_ns, asked.seen_rest)
+    )
+    SELECT judged.i, judged.is_good::integer FROM judged;
+END $$;
+
+-- The name of the row of a block: the lowest bit of the last byte is the other one.
+CREATE OR REPLACE FUNCTION weir.block_name(name uuid)
+RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT encode(set_bit(uuid_send(name), 120, 1 - get_bit(uuid_send(name), 120)), 'hex')::uuid
+$$;
+
 -- Deletes the buckets that have been empty for a minute from the next `pages` of the table, and returns how many. After
 -- the last page comes the first. So a call takes a bounded time, however large the table is. The minute is for a clock
 -- that is set back: a bucket that is not empty then is still there.
+--
+-- A bucket whose key is or was blocked is displaced: its ns is 7 * 2^60 or more, and its moment stands in the row of the
+-- block, as the rest. So a row of either kind may go when ns and rest are both behind; and a displaced one when the row
+-- of its block has gone, in a statement of its own behind the lock: the snapshot from before it does not see a block
+-- that begins meanwhile. An isolation level with one snapshot for both leaves displaced rows alone.
 --
 -- It waits for no lock: a row that is locked stays, and beside another prune() it does nothing.
 CREATE OR REPLACE FUNCTION weir.prune(pages integer, reading bigint DEFAULT NULL)
@@ -170,7 +216,9 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     empty_before bigint := weir.now_ns(reading) - 60000000000;
     page         bigint;
+    alone        uuid[];
     pruned       bigint;
+    more         bigint;
 BEGIN
     SELECT next_page INTO page FROM weir.upkeep FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -178,15 +226,28 @@ BEGIN
     END IF;
     DELETE FROM weir.bucket WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM weir.bucket
-        WHERE ctid >= format('(%s,0)', page)::tid AND ctid < format('(%s,0)', page + pages)::tid AND ns < empty_before
+        WHERE ctid >= format('(%s,0)', page)::tid AND ctid < format('(%s,0)', page + pages)::tid
+          AND ns < empty_before AND rest < empty_before
         FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS pruned = ROW_COUNT;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        alone := ARRAY(
+            SELECT name FROM weir.bucket
+            WHERE ctid >= format('(%s,0)', page)::tid AND ctid < format('(%s,0)', page + pages)::tid
+              AND ns >= 7::bigint << 60
+              AND NOT EXISTS (SELECT FROM weir.bucket AS block WHERE block.name = weir.block_name(bucket.name))
+            FOR UPDATE SKIP LOCKED);
+        DELETE FROM weir.bucket
+        WHERE name = ANY (alone)
+          AND NOT EXISTS (SELECT FROM weir.bucket AS block WHERE block.name = weir.block_name(bucket.name));
+        GET DIAGNOSTICS more = ROW_COUNT;
+    END IF;
     page := page + pages;
     IF page * current_setting('block_size')::bigint >= pg_relation_size('weir.bucket') THEN
         page := 0;
     END IF;
     UPDATE weir.upkeep SET next_page = page;
-    RETURN pruned;
+    RETURN pruned + coalesce(more, 0);
 END $$;
 
 COMMIT;

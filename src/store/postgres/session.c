@@ -338,6 +338,16 @@ static bool prepare(const struct libpq *pq, PGconn *connection, const struct pos
     return true;
 }
 
+/* A function is compiled, and its statements planned, the first time that a session calls it: more than a decision has
+ * time for. So it is called here, for nothing. If that fails a decision will say why. */
+static void call_functions(const struct libpq *pq, PGconn *connection, uint64_t until_ns)
+{
+    static const char CALLS[] =
+        "SELECT FROM weir.take_run('{}', '{}', '{}', '{}', '{}', '{}', NULL);"
+        "SELECT FROM weir.swap('{}', '{}', '{}', '{}', '{}', '{}', '{}', NULL)";
+    pq->clear(ask(pq, connection, CALLS, until_ns));
+}
+
 /* The timeouts come first: whatever somebody has locked, the server does not keep a session that waits for it while
  * others are begun. */
 static enum session_result make_ready(const struct libpq *pq, PGconn *connection,
@@ -356,6 +366,9 @@ static enum session_result make_ready(const struct libpq *pq, PGconn *connection
             || !prepare(pq, connection, url, until_ns, error))) {
         bool is_silent = pq->status(connection) != CONNECTION_OK || now_ns() >= until_ns;
         return is_silent ? SESSION_AWAY : SESSION_REFUSED;
+    }
+    if (url->prepares) {
+        call_functions(pq, connection, until_ns);
     }
     if (pq->setnonblocking(connection, 1) != 0 || pq->enterPipelineMode(connection) != 1) {
         say_connection(error, pq, connection);

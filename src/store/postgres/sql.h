@@ -10,5 +10,6 @@ extern const char SQL_TAKE_ONE[];
 extern const char SQL_TAKE_MANY[];
 extern const char SQL_TAKE_RUN[];
 extern const char SQL_READ_MANY[];
+extern const char SQL_SWAP[];
 
 #endif

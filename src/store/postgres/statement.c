@@ -31,6 +31,7 @@ const struct statement STATEMENTS[STATEMENT_COUNT] = {
                   7,
                   {UUIDS, INT8S, INT8S, INT8S, INT8S, INT8S, INT8}},
     [READ_MANY] = {"weir_read_many", SQL_READ_MANY, 2, {UUIDS, INT8}},
+    [SWAP] = {"weir_swap", SQL_SWAP, 8, {UUIDS, INT8S, INT8S, INT8S, INT8S, INT8S, INT4S, INT8}},
 };
 
 /* ---- parameters ---- */
@@ -104,7 +105,7 @@ static void begin_array(struct parameters *parameters, uint32_t type, size_t cou
     put_int4(parameters, 1); // the first index
 }
 
-/* ---- rows of questions ---- */
+/* ---- rows ---- */
 
 struct rows {
     const struct plan_question *questions;
@@ -119,12 +120,18 @@ static const struct plan_question *row_question(const struct rows *rows, size_t 
                                                : entries[row].questions[0]];
 }
 
+static const uint8_t *row_name(const struct rows *rows, size_t row)
+{
+    const struct swap_rows *swap = &rows->step->rows;
+    return swap->names != NULL ? swap->names[row] : row_question(rows, row)->name;
+}
+
 static void add_names(struct parameters *parameters, const struct rows *rows)
 {
     begin_array(parameters, UUID, rows->count);
     for (size_t row = 0; row < rows->count; row++) {
         put_int4(parameters, BUCKET_NAME_BYTES);
-        put_bytes(parameters, row_question(rows, row)->name, BUCKET_NAME_BYTES);
+        put_bytes(parameters, row_name(rows, row), BUCKET_NAME_BYTES);
     }
     end(parameters);
 }
@@ -173,6 +180,35 @@ static void add_take(struct parameters *parameters, const struct plan_question *
     }
 }
 
+/* The numbers of a write, in this order. */
+enum swap_number { SEEN_NS, SEEN_REST, NEXT_NS, NEXT_REST, NOT_AFTER, SWAP_NUMBER_COUNT };
+
+static uint64_t swap_number_of(const struct swap_rows *rows, size_t row, enum swap_number which)
+{
+    const uint64_t numbers[SWAP_NUMBER_COUNT] = {rows->seen[row].ns, rows->seen[row].rest,
+                                                 rows->next[row].ns, rows->next[row].rest,
+                                                 rows->not_after[row]};
+    return numbers[which];
+}
+
+static void add_swap(struct parameters *parameters, const struct swap_rows *rows)
+{
+    for (enum swap_number which = 0; which < SWAP_NUMBER_COUNT; which++) {
+        begin_array(parameters, INT8, rows->count);
+        for (size_t row = 0; row < rows->count; row++) {
+            put_int4(parameters, sizeof(uint64_t));
+            put_int8(parameters, swap_number_of(rows, row, which));
+        }
+        end(parameters);
+    }
+    begin_array(parameters, INT4, rows->count);
+    for (size_t row = 0; row < rows->count; row++) {
+        put_int4(parameters, sizeof(uint32_t));
+        put_int4(parameters, rows->groups[row] + 1);
+    }
+    end(parameters);
+}
+
 static void add_all(struct parameters *parameters, enum statement_kind kind,
                     const struct rows *rows, uint64_t reading)
 {
@@ -187,6 +223,9 @@ static void add_all(struct parameters *parameters, enum statement_kind kind,
     if (kind == TAKE_MANY) {
         add_counts(parameters, rows, false);
         add_counts(parameters, rows, true);
+    }
+    if (kind == SWAP) {
+        add_swap(parameters, &rows->step->rows);
     }
     add_reading(parameters, reading);
 }
@@ -204,7 +243,7 @@ bool statement_send(const struct libpq *pq, PGconn *connection, const struct ste
                     char *memory)
 {
     const struct statement *statement = &STATEMENTS[step->kind];
-    struct rows rows = {questions, step, step->is_run ? step->entries->count : step->entry_count};
+    struct rows rows = {questions, step, step_row_count(step)};
     struct parameters parameters = {.count = 0, .at = memory};
     add_all(&parameters, step->kind, &rows, reading);
     assert(parameters.count == statement->parameter_count);
@@ -225,10 +264,9 @@ struct columns {
 };
 
 static const struct columns COLUMNS[STATEMENT_COUNT] = {
-    [TAKE_ONE] = {4, -1, 0, 1, 2, 3},
-    [TAKE_MANY] = {5, 0, 1, 2, 3, 4},
-    [TAKE_RUN] = {4, -1, 0, 1, 2, 3},
-    [READ_MANY] = {4, 0, 1, 2, -1, 3},
+    [TAKE_ONE] = {4, -1, 0, 1, 2, 3}, [TAKE_MANY] = {5, 0, 1, 2, 3, 4},
+    [TAKE_RUN] = {4, -1, 0, 1, 2, 3}, [READ_MANY] = {4, 0, 1, 2, -1, 3},
+    [SWAP] = {2, 0, -1, -1, 1, -1},
 };
 
 /* An integer or a boolean, of as many bytes as it has. */
@@ -259,7 +297,7 @@ bool statement_row(const struct libpq *pq, const PGresult *result, enum statemen
                    int number, struct statement_row *row)
 {
     const struct columns *columns = &COLUMNS[kind];
-    int64_t index = (int64_t)number + 1, ns = -1, rest = -1, took = 0, at_ns = -1;
+    int64_t index = (int64_t)number + 1, ns = 0, rest = 0, took = 0, at_ns = 0;
     bool is_read = pq->nfields(result) == columns->count
                    && read_column(pq, result, number, columns->index, &index)
                    && read_column(pq, result, number, columns->ns, &ns)

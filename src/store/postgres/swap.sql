@@ -1,0 +1,14 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Writes what C has decided, if nobody came between: weir.swap() of schema.sql.
+--
+--   $1      names[]
+--   $2, $3  how the row was read[]: ns, rest. A row that is missing: 0, 0
+--   $4, $5  what it becomes[]: ns, rest
+--   $6      the last reading at which it may be written[]
+--   $7      group[], from 1: rows of one group are written together, or not at all
+--   $8      reading, NULL: the clock
+--
+-- Returns a row per group, in any order: i (the group), took (1: written, 0: some row was not as it had been, or it was
+-- too late).
+SELECT i, took FROM weir.swap($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint)

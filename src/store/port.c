@@ -343,16 +343,18 @@ void port_stats(const struct port *port, struct port_stats *stats)
     *stats = port->stats;
 }
 
-static struct port_config complete(const struct port_config *given)
+static struct port_config complete(const struct port_config *given, const struct store *store)
 {
     struct port_config config = given != NULL ? *given : (struct port_config){0};
-    config.deadline_ns = config.deadline_ns != 0 ? config.deadline_ns : PORT_DEADLINE_NS;
+    uint64_t of_store_ns = store->deadline_ns != 0 ? store->deadline_ns : PORT_DEADLINE_NS;
+    config.deadline_ns = config.deadline_ns != 0 ? config.deadline_ns : of_store_ns;
     config.batch_count_max =
         config.batch_count_max != 0 ? config.batch_count_max : PORT_BATCHES_MAX;
     config.bytes_max = config.bytes_max != 0 ? config.bytes_max : PORT_BYTES_MAX;
     config.failures_max = config.failures_max != 0 ? config.failures_max : PORT_FAILURES_MAX;
-    config.probe_every_ns =
-        config.probe_every_ns != 0 ? config.probe_every_ns : PORT_PROBE_EVERY_NS;
+    uint64_t probe_every_ns =
+        2 * of_store_ns > PORT_PROBE_EVERY_NS ? 2 * of_store_ns : PORT_PROBE_EVERY_NS;
+    config.probe_every_ns = config.probe_every_ns != 0 ? config.probe_every_ns : probe_every_ns;
     config.linger_ns = config.linger_ns != 0 ? config.linger_ns : PORT_LINGER_NS;
     return config;
 }
@@ -367,7 +369,7 @@ struct port *port_open(struct store *store, const struct remote_ops *ops, struct
     *port = (struct port){.store = store,
                           .ops = ops,
                           .loop = loop,
-                          .config = complete(config),
+                          .config = complete(config, store),
                           .timer = {.due = take_turn, .owner = port},
                           .wakes_at_ns = UINT64_MAX,
                           .waiting = {.order = BATCH_BY_DEADLINE},

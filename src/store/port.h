@@ -67,12 +67,12 @@ enum port_event { PORT_WENT_DOWN, PORT_CAME_BACK };
 
 /* All zeroes is a good configuration: a zero stands for what is in brackets.
  *   deadline_ns      how long a batch may take, from port_decide(), or from port_flush() if this thread came to that
- *                    later than the deadline [PORT_DEADLINE_NS]
+ *                    later than the deadline [the store's, or else PORT_DEADLINE_NS]
  *   batch_count_max  how many batches at once [PORT_BATCHES_MAX]
  *   bytes_max        and of how many bytes; at least as large as one batch can be [PORT_BYTES_MAX]
  *   failures_max     batches in a row that open the breaker [PORT_FAILURES_MAX]
  *   probe_every_ns   on average: it is 1/2 to 3/2 of that, so that many ports do not ask at one instant
- *                    [PORT_PROBE_EVERY_NS]
+ *                    [PORT_PROBE_EVERY_NS, or twice the store's deadline if that is longer]
  *   linger_ns        how long after its deadline the answer of a batch may come before the connection counts as
  *                    broken [PORT_LINGER_NS]
  *   seed             of those instants [one from the system]

@@ -45,6 +45,7 @@ struct store {
     const struct store_ops *ops;
     struct line_keeper *keeper;  // NULL: nobody can wait here
     struct attendant *attendant; // store/attendant.h; NULL: it decides at once
+    uint64_t deadline_ns;        // what its ports give a batch; 0: PORT_DEADLINE_NS
 };
 
 #endif

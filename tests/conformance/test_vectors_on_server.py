@@ -6,15 +6,17 @@ matter. Where the date matters too, a case has a server of its own. Left out are
 of named limits (README.md says why)."""
 
 import glob
+import itertools
 import json
 import os
 import socket
+import subprocess
 from fractions import Fraction
 
 import model
 import pytest
 import vectors
-from weirserver import RespError, WeirServer, encode_post
+from weirserver import RespError, WeirServer, encode_post, weir_binary
 
 NOW_MAX = 2**62
 PATHS = sorted(glob.glob(os.path.join(vectors.FOLDER, "*.vec")))
@@ -25,12 +27,12 @@ TOLD = ("verdict", "capacity", "remaining", "retry_after_ns", "reset_after_ns", 
 
 class Clock:
     """A server whose clock goes on from case to case; a new one, with new buckets, where time runs
-    out, and where a case has limits in shadow mode. Its buckets are in memory, or in a file in `folder`."""
+    out, and where a case has limits in shadow mode. `new_store` returns the URL of an empty store."""
 
-    def __init__(self, folder, is_file):
+    def __init__(self, folder, new_store):
         self.server = None
         self.folder = folder
-        self.is_file = is_file
+        self.new_store = new_store
         self.shadows = {}
         self.count = 0
         self.base_ns = 0
@@ -46,8 +48,7 @@ class Clock:
             self.end()
             self.count += 1
             self.shadows = case.shadows
-            store = f"file:{self.folder}/{self.count}" if self.is_file else "memory:"
-            self.server = WeirServer("--test-clock", "--store", store, *self.config()).start()
+            self.server = WeirServer("--test-clock", "--store", self.new_store(), *self.config()).start()
             self.base_ns = self.now_ns = 0
             self.client = protocol(self.server)
         return self.client
@@ -254,17 +255,18 @@ def run_limit_text(client, step, key):
         assert f"byte {step.expected['offset']}:" in error, f"{step.where}: {error}"
 
 
-def run_together(client, step, case):
+def run_together(client, step, prefix):
     """Several limits in one take."""
-    keys = [f"{case.where} {member.key}" for member in step.members]
+    keys = [f"{prefix} {member.key}" for member in step.members]
     answer, error = client.ask_all(step.operation, list(zip(keys, step.limit_texts)), step.cost)
     assert error is None, f"{step.where}: {error}"
     whole, binding, each = answer
     step.check(step.told(whole, None if binding == -1 else binding, each))
 
 
-def run_step(clock, client, step, case):
-    key = f"{case.where} {getattr(step, 'key', step.text)}"
+def run_step(clock, client, step, prefix):
+    """`prefix` makes the keys its own."""
+    key = f"{prefix} {getattr(step, 'key', step.text)}"
     if not isinstance(step, vectors.LimitText):
         clock.set(step.at)
     if isinstance(step, vectors.LimitText):
@@ -274,7 +276,7 @@ def run_step(clock, client, step, case):
     elif isinstance(step, vectors.Repeat):
         run_repeat(clock, client, step, key)
     elif isinstance(step, vectors.Together):
-        run_together(client, step, case)
+        run_together(client, step, prefix)
     elif isinstance(step, vectors.Block) and step.operation == "block":
         step.check(client.block(key, step.limit_text, step.lasts))
     elif isinstance(step, vectors.Block):
@@ -288,6 +290,16 @@ def run_step(clock, client, step, case):
         step.check(answer)
 
 
+def run_case(clock, case, protocol):
+    client = clock.begin(case, protocol)
+    for step in case.steps:
+        run_step(clock, client, step, case.where)
+
+
+def cases_of(path):
+    return [case for case in vectors.read(path) if not (case.is_late or case.is_named)]
+
+
 @pytest.mark.parametrize("store,protocol", [
     pytest.param("memory", Resp, id="memory-resp"),
     pytest.param("memory", Http, id="memory-http", marks=pytest.mark.once),
@@ -295,15 +307,36 @@ def run_step(clock, client, step, case):
     pytest.param("file", Http, id="file-http")])
 @pytest.mark.parametrize("path", PATHS, ids=os.path.basename)
 def test_server(path, store, protocol, tmp_path):
-    cases = [case for case in vectors.read(path) if not (case.is_late or case.is_named)]
+    cases = cases_of(path)
     if not cases:
         assert os.path.basename(path) in ("late_readings.vec", "changed_numbers.vec")
         return
-    clock = Clock(tmp_path, store == "file")
+    files = itertools.count()
+    clock = Clock(tmp_path, lambda: f"file:{tmp_path}/{next(files)}" if store == "file" else "memory:")
     try:
         for case in cases:
-            client = clock.begin(case, protocol)
-            for step in case.steps:
-                run_step(clock, client, step, case)
+            run_case(clock, case, protocol)
+    finally:
+        clock.end()
+
+
+@pytest.mark.database
+@pytest.mark.once
+@pytest.mark.parametrize("path", PATHS, ids=os.path.basename)
+def test_server_over_postgres(path, tmp_path, postgres):
+    """All that needs no log of events."""
+    database = postgres.new_database()
+
+    def new_store():
+        with postgres.connect(database) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS weir CASCADE")
+        subprocess.run([weir_binary(), "store", "init", postgres.url(database)], check=True, capture_output=True)
+        return f"{postgres.url(database)}&deadline=1000ms"  # a busy machine has time for all of them
+
+    clock = Clock(tmp_path, new_store)
+    try:
+        for case in cases_of(path):
+            if not case.has_windows:
+                run_case(clock, case, Resp)
     finally:
         clock.end()

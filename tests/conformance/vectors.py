@@ -215,6 +215,13 @@ class Case:
         return any(limit.kind == "fixed" for limit in limits)
 
     @property
+    def has_windows(self):
+        """True if some limit of it keeps a log of events."""
+        texts = [text for step in self.steps
+                 for text in (getattr(step, "limit_text", ""), *getattr(step, "limit_texts", ()))]
+        return any("window" in text for text in (*texts, *self.shadows.values()))
+
+    @property
     def last_ns(self):
         return max((step.instants()[-1] if isinstance(step, Repeat) else getattr(step, "at", 0))
                    for step in self.steps)

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -48,6 +47,7 @@ class Store:
         self.server = server
         self.name = server.new_database()
         self.url = server.url(self.name)
+        self.patient = f"{self.url}&deadline=1000ms"  # for what is not about time: a busy machine needs more than 20 ms
         make_ready(self.url)
 
     def connect(self, **options):
@@ -55,6 +55,9 @@ class Store:
 
     def serve(self, *arguments, more="", **options):
         return WeirServer("--store", self.url + more, "--threads", "2", *arguments, **options)
+
+    def serve_patiently(self, *arguments, more=""):
+        return WeirServer("--store", self.patient + more, "--threads", "2", *arguments)
 
 
 @pytest.fixture
@@ -83,28 +86,8 @@ def undecided(server):
     return server.metric("weir_undecided_total")
 
 
-class Late(Exception):
-    """A command had no decision in time."""
-
-
-def in_time(servers, check):
-    """Runs check(key), and again with another key if it fails where a decision was late: a machine that is busy with
-    sanitizers takes more than 20 ms."""
-    for i in range(20):
-        before = sum(undecided(server) for server in servers)
-        try:
-            return check(f"key{i}")
-        except (AssertionError, Late, RespError):
-            if i == 19 or sum(undecided(server) for server in servers) == before and not isinstance(
-                    sys.exc_info()[1], Late):
-                raise
-
-
-def take_by_command(store, key, limit, **environment):
-    done = weir("take", key, limit, *([] if environment else ["--store", store.url]), **environment)
-    if "out of reach" in done.stdout:
-        raise Late(done.stdout)
-    return done.stdout
+def take_by_command(key, limit, **environment):
+    return weir("take", key, limit, **environment).stdout
 
 
 def in_threads(count, run):
@@ -130,28 +113,22 @@ def in_threads(count, run):
 
 
 def test_resp_http_and_the_command_line_take_from_one_bucket(store):
-    with store.serve() as server:
-        def check(key):
-            assert server.command("WEIR.TAKE", key, "5/h")[:3] == [0, 5, 4]
-            reply = server.post("take", key=key, limit="5/h").json
-            assert (reply["verdict"], reply["remaining"]) == ("allowed", 3)
-            assert take_by_command(store, key, "5/h").startswith("allowed: 2 of 5 remain")
-            other = store.url.replace("postgres:", "postgresql:")
-            assert take_by_command(store, key, "5/h", WEIR_STORE=other).startswith("allowed: 1 of 5 remain")
-            assert server.command("WEIR.CANTAKE", key, "5/h")[:3] == [0, 5, 0]
-            assert [take(server, key, "5/h") for _ in range(3)] == [0, 1, 1]
-
-        in_time([server], check)
+    with store.serve_patiently() as server:
+        assert server.command("WEIR.TAKE", "alice", "5/h")[:3] == [0, 5, 4]
+        reply = server.post("take", key="alice", limit="5/h").json
+        assert (reply["verdict"], reply["remaining"]) == ("allowed", 3)
+        assert take_by_command("alice", "5/h", WEIR_STORE=store.patient).startswith("allowed: 2 of 5 remain")
+        other = store.patient.replace("postgres:", "postgresql:")
+        assert take_by_command("alice", "5/h", WEIR_STORE=other).startswith("allowed: 1 of 5 remain")
+        assert server.command("WEIR.CANTAKE", "alice", "5/h")[:3] == [0, 5, 0]
+        assert [take(server, "alice", "5/h") for _ in range(3)] == [0, 1, 1]
 
 
 def test_two_servers_share_their_buckets(store):
-    with store.serve() as one, store.serve() as other:
-        def check(key):
-            assert [take(server, key, "3/h") for server in (one, other, one, other)] == [0, 0, 0, 1]
-            assert other.command("WEIR.TAKEALL", 2, key, "3/h", f"all{key}", "9/h")[0] == 1
-            assert one.command("WEIR.TAKEALL", 2, f"bob{key}", "3/h", f"all{key}", "9/h")[:3] == [0, 3, 2]
-
-        in_time([one, other], check)
+    with store.serve_patiently() as one, store.serve_patiently() as other:
+        assert [take(server, "alice", "3/h") for server in (one, other, one, other)] == [0, 0, 0, 1]
+        assert other.command("WEIR.TAKEALL", 2, "alice", "3/h", "all", "9/h")[0] == 1
+        assert one.command("WEIR.TAKEALL", 2, "bob", "3/h", "all", "9/h")[:3] == [0, 3, 2]
 
 
 PROGRAM = r"""
@@ -260,19 +237,13 @@ def converse(server, commands, pipelined):
 @pytest.mark.parametrize("pipelined, more", [(1, ""), (40, ""), (4, "&prepare=off")])
 @pytest.mark.parametrize("some_commands", [plain_commands, all_commands])
 def test_answers_are_those_of_a_file_to_the_nanosecond(store, tmp_path, some_commands, pipelined, more):
-    for _ in range(20):
-        seed = random.randrange(2**32)
-        chance = random.Random(seed)
-        start_ns = chance.choice((0, 1_790_000_000_000_000_000, 2**62 - 10**13))
-        commands = [("WEIR.CLOCK", "SET", start_ns), *some_commands(chance, 600)]
-        with store.serve("--test-clock", more=more) as server:
-            ours = converse(server, commands, pipelined)
-            is_decided = undecided(server) == 0
-        if is_decided:
-            break
-        with store.connect() as connection:  # and once more
-            connection.execute("TRUNCATE weir.bucket")
-    assert is_decided, "it is never decided in time"
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    start_ns = chance.choice((0, 1_790_000_000_000_000_000, 2**62 - 10**13))
+    commands = [("WEIR.CLOCK", "SET", start_ns), *some_commands(chance, 600)]
+    with store.serve_patiently("--test-clock", more=more) as server:
+        ours = converse(server, commands, pipelined)
+        assert undecided(server) == 0
     with WeirServer("--test-clock", "--store", f"file:{tmp_path}/b") as server:
         theirs = converse(server, commands, pipelined)
     for command, our, their in zip(commands, ours, theirs):
@@ -281,7 +252,7 @@ def test_answers_are_those_of_a_file_to_the_nanosecond(store, tmp_path, some_com
 
 def test_what_cannot_be_decided_is_an_error_that_says_so(store):
     cannot = "a store in PostgreSQL keeps no log of events, which a window needs; sliding does without"
-    with store.serve() as server:
+    with store.serve_patiently() as server:
         assert server.command("WEIR.TAKE", "alice", "window 3/min")[0] == 4
         reply = server.post("take", key="alice", limit="window 3/min")
         assert reply.status == 503 and cannot in reply.json["detail"]
@@ -289,7 +260,7 @@ def test_what_cannot_be_decided_is_an_error_that_says_so(store):
         with pytest.raises(RespError, match=cannot):
             server.command("WEIR.RESET", "alice", "window 3/min")
         assert take(server, "alice", "3/min", "WAIT", "1000") == 4  # nobody can wait
-        wait_until(lambda: server.command("WEIR.CANTAKE", "alice", "3/min")[:3] == [0, 3, 2], "an answer")  # not charged
+        assert server.command("WEIR.CANTAKE", "alice", "3/min")[:3] == [0, 3, 2]  # not charged
     done = weir("reset", "alice", "window 3/min", "--store", store.url)
     assert done.returncode == 3 and "cannot decide this yet" in done.stdout + done.stderr
 
@@ -298,36 +269,29 @@ def test_what_cannot_be_decided_is_an_error_that_says_so(store):
 
 
 def test_a_block_that_one_server_begins_holds_at_all(store):
-    with store.serve() as one, store.serve() as other:
-        def check(key):
-            assert take(other, key, "9/h") == 0
-            assert one.command("WEIR.BLOCK", key, "9/h", 60_000) == 1
-            blocked = other.command("WEIR.TAKE", key, "9/h")
-            assert blocked[0] == 3 and 59 * 10**9 < blocked[3] <= 60 * 10**9
-            assert other.command("WEIR.CANTAKE", key, "9/h")[0] == 3
-            assert other.command("WEIR.TAKEALL", 2, f"all{key}", "9/h", key, "9/h")[0] == 3
-            assert one.command("WEIR.CANTAKE", f"all{key}", "9/h")[2] == 8  # 9 before it: nothing was charged
-            assert other.command("WEIR.UNBLOCK", key, "9/h") == 1
-            assert one.command("WEIR.TAKE", key, "9/h")[:3] == [0, 9, 7]
-
-        in_time([one, other], check)
+    with store.serve_patiently() as one, store.serve_patiently() as other:
+        assert take(other, "mallory", "9/h") == 0
+        assert one.command("WEIR.BLOCK", "mallory", "9/h", 60_000) == 1
+        blocked = other.command("WEIR.TAKE", "mallory", "9/h")
+        assert blocked[0] == 3 and 55 * 10**9 < blocked[3] <= 60 * 10**9
+        assert other.command("WEIR.CANTAKE", "mallory", "9/h")[0] == 3
+        assert other.command("WEIR.TAKEALL", 2, "all", "9/h", "mallory", "9/h")[0] == 3
+        assert one.command("WEIR.CANTAKE", "all", "9/h")[2] == 8  # 9 before it: nothing was charged
+        assert other.command("WEIR.UNBLOCK", "mallory", "9/h") == 1
+        assert one.command("WEIR.TAKE", "mallory", "9/h")[:3] == [0, 9, 7]
 
 
 def test_refusals_under_block_lock_out_everywhere(store):
-    with store.serve() as one, store.serve() as other:
-        def check(key):
-            limit = "2/h block=60s"
-            assert [take(server, key, limit) for server in (one, other, one, other)] == [0, 0, 1, 3]
-            shown = one.post("show", key=key, limit=limit).json
-            assert shown["verdict"] == "blocked"
-
-        in_time([one, other], check)
+    limit = "2/h block=60s"
+    with store.serve_patiently() as one, store.serve_patiently() as other:
+        assert [take(server, "mallory", limit) for server in (one, other, one, other)] == [0, 0, 1, 3]
+        assert one.post("show", key="mallory", limit=limit).json["verdict"] == "blocked"
 
 
 @pytest.mark.parametrize("limit", ["100000/365d", "fixed 100000/365d", "stepped 100000/365d", "sliding 100000/365d"])
 def test_what_several_servers_fill_at_once_adds_up(store, limit):
     """Each fill is read, decided and written. Where others came between it is decided again, and none is lost."""
-    with store.serve() as one, store.serve() as other:
+    with store.serve_patiently() as one, store.serve_patiently() as other:
         counts = [0] * 8
 
         def run(i):
@@ -337,10 +301,8 @@ def test_what_several_servers_fill_at_once_adds_up(store, limit):
                     counts[i] += sum((1, 2)[place % 2] for place, reply in enumerate(replies) if reply[0] == 0)
 
         in_threads(8, run)
-        left = wait_until(lambda: one.post("show", key="hot", limit=limit).json.get("remaining"), "an answer")
-        lost = undecided(one) + undecided(other)
-    assert sum(counts) <= 100000 - left <= sum(counts) + 2 * lost
-    assert sum(counts) > 0
+        left = one.post("show", key="hot", limit=limit).json["remaining"]
+    assert sum(counts) == 100000 - left > 480  # of 960: what others came between eight times is not charged
 
 
 # ---- load ----
@@ -478,6 +440,21 @@ def test_a_row_that_somebody_else_holds_keeps_its_own_takes_waiting_and_no_other
             hammering.join()
         stranger.execute("COMMIT")
         wait_until(lambda: take(server, "held", "10/h") == 0, "the row")
+
+
+def test_a_longer_deadline_waits_for_what_takes_longer(store):
+    with store.serve(more="&deadline=1000ms") as server, store.connect() as stranger:
+        assert take(server, "held", "10/h") == 0
+        stranger.execute("BEGIN")
+        stranger.execute("SELECT 1 FROM weir.bucket FOR UPDATE")
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(server.command("WEIR.TAKE", "held", "10/h")[:3]))
+        asking.start()
+        begun = time.monotonic()
+        wait_until(lambda: time.monotonic() > begun + 0.05, "more than the usual 20 ms")
+        stranger.execute("COMMIT")
+        asking.join()
+    assert answers == [[0, 10, 8]]
 
 
 @pytest.mark.once

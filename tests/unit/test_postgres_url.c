@@ -67,6 +67,27 @@ static void test_our_options_are_taken_out(void **state)
     url = parse("postgres://db?prepare=on&prepared=off"); // the latter is for libpq to refuse
     assert_string_equal(url.libpq, "postgres://db?prepared=off");
     assert_true(url.prepares);
+    assert_int_equal(url.deadline_ms, 0);
+    url = parse("postgres://db?deadline=50ms&sslmode=require");
+    assert_string_equal(url.libpq, "postgres://db?sslmode=require");
+    assert_int_equal(url.deadline_ms, 50);
+    assert_int_equal(parse("postgres://db?deadline=1ms").deadline_ms, 1);
+    assert_int_equal(parse("postgres://db?deadline=1000ms").deadline_ms, 1000);
+}
+
+static void test_a_deadline_is_a_number_of_milliseconds(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {
+        "postgres://db?deadline=",       "postgres://db?deadline=ms",
+        "postgres://db?deadline=50",     "postgres://db?deadline=0ms",
+        "postgres://db?deadline=1001ms", "postgres://db?deadline=99999999999999999999ms",
+        "postgres://db?deadline=1s",     "postgres://db?deadline=-1ms",
+        "postgres://db?deadline=5ms0",
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        refuse(BAD[i], BAD[i]);
+    }
 }
 
 static void test_passwords_are_not_shown(void **state)
@@ -133,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_libpq_gets_what_is_its_own),
         cmocka_unit_test(test_our_options_are_taken_out),
+        cmocka_unit_test(test_a_deadline_is_a_number_of_milliseconds),
         cmocka_unit_test(test_passwords_are_not_shown),
         cmocka_unit_test(test_what_may_hide_a_password_is_refused_unseen),
         cmocka_unit_test(test_lengths_have_an_end),

@@ -96,6 +96,7 @@ static enum weir_status open_store(struct store **store, const char *text,
     postgres->store.ops = &OPS;
     postgres->owner = getpid();
     enum weir_status opened = postgres_url_parse(&postgres->url, text, error);
+    postgres->store.deadline_ns = postgres->url.deadline_ms * NS_PER_MS;
     opened = opened == WEIR_OK ? connect_store(postgres, error) : opened;
     if (opened != WEIR_OK) {
         free(postgres);

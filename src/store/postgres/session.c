@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/time_units.h"
+#include "store/port.h"
 #include "store/postgres/sql.h"
 #include "store/postgres/statement.h"
 
@@ -293,13 +294,6 @@ static enum session_result check_schema(const struct libpq *pq, PGconn *connecti
 
 /* ---- the session ---- */
 
-/* A port waits for 20 ms: what meets a row that somebody else holds is asked twice in that time. What lasts for half a
- * second is wanted by nobody any longer. Takes are exact at every level of isolation, but only this one does not abort
- * takes that meet. */
-static const char TIMEOUTS[] = "SET lock_timeout = '5ms';"
-                               "SET statement_timeout = '500ms';"
-                               "SET default_transaction_isolation = 'read committed';";
-
 /* Whether it is done; takes the result. */
 static bool settle(const struct libpq *pq, const PGconn *connection, PGresult *result,
                    struct weir_error *error)
@@ -316,6 +310,22 @@ static bool run(const struct libpq *pq, PGconn *connection, const char *text, ui
                 struct weir_error *error)
 {
     return settle(pq, connection, ask(pq, connection, text, until_ns), error);
+}
+
+/* A lock is waited for a quarter of the deadline: what meets a row that somebody else holds is asked twice in that time.
+ * What lasts for half a second longer than that is wanted by nobody. Takes are exact at every level of isolation,
+ * but only this one does not abort takes that meet. */
+static bool set_timeouts(const struct libpq *pq, PGconn *connection, const struct postgres_url *url,
+                         uint64_t until_ns, struct weir_error *error)
+{
+    unsigned deadline_ms =
+        url->deadline_ms != 0 ? url->deadline_ms : (unsigned)(PORT_DEADLINE_NS / NS_PER_MS);
+    char text[160];
+    (void)snprintf(text, sizeof text,
+                   "SET lock_timeout = %u; SET statement_timeout = %u;"
+                   "SET default_transaction_isolation = 'read committed'",
+                   deadline_ms < 4 ? 1 : deadline_ms / 4, deadline_ms + 500);
+    return run(pq, connection, text, until_ns, error);
 }
 
 static bool prepare(const struct libpq *pq, PGconn *connection, const struct postgres_url *url,
@@ -354,7 +364,7 @@ static enum session_result make_ready(const struct libpq *pq, PGconn *connection
                                       const struct postgres_url *url, struct weir_error *error)
 {
     uint64_t until_ns = now_ns() + PATIENCE_NS;
-    if (url->prepares && !run(pq, connection, TIMEOUTS, until_ns, error)) {
+    if (url->prepares && !set_timeouts(pq, connection, url, until_ns, error)) {
         return SESSION_AWAY;
     }
     enum session_result checked = check_schema(pq, connection, url, until_ns, error);

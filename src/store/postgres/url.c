@@ -126,7 +126,7 @@ static bool is_named(const char *option, const char *end, const char *name)
 
 static bool is_own(const char *option, const char *end)
 {
-    return is_named(option, end, "prepare");
+    return is_named(option, end, "prepare") || is_named(option, end, "deadline");
 }
 
 static bool is_secret(const char *option, const char *end)
@@ -165,6 +165,29 @@ void postgres_url_show(const char *text, char *shown, size_t size)
 
 /* ---- reading ---- */
 
+/* These return NULL, or what is wrong. */
+
+static const char *read_prepare(struct postgres_url *url, struct bytes said)
+{
+    bool is_on = said.length == 10 && memcmp(said.at, "prepare=on", 10) == 0;
+    bool is_off = said.length == 11 && memcmp(said.at, "prepare=off", 11) == 0;
+    url->prepares = is_on;
+    return is_on || is_off ? NULL : "prepare is on or off";
+}
+
+static const char *read_deadline(struct postgres_url *url, struct bytes said)
+{
+    static const char WRONG[] = "deadline is 1ms to 1000ms";
+    const char *at = said.at + strlen("deadline="), *end = said.at + said.length;
+    unsigned ms = 0;
+    while (at < end && *at >= '0' && *at <= '9' && ms <= POSTGRES_DEADLINE_MS_MAX) {
+        ms = ms * 10 + (unsigned)(*at++ - '0');
+    }
+    url->deadline_ms = ms;
+    bool has_unit = end - at == 2 && memcmp(at, "ms", 2) == 0;
+    return has_unit && ms > 0 && ms <= POSTGRES_DEADLINE_MS_MAX ? NULL : WRONG;
+}
+
 static enum weir_status read_own(struct postgres_url *url, const struct parts *parts,
                                  const char *text, struct weir_error *error)
 {
@@ -175,12 +198,11 @@ static enum weir_status read_own(struct postgres_url *url, const struct parts *p
         if (!is_own(option, at)) {
             continue;
         }
-        bool is_on = said.length == 10 && memcmp(said.at, "prepare=on", 10) == 0;
-        bool is_off = said.length == 11 && memcmp(said.at, "prepare=off", 11) == 0;
-        if (!is_on && !is_off) {
-            return fail(error, WEIR_E_SYNTAX, (size_t)(option - text), "prepare is on or off");
+        const char *wrong =
+            is_named(option, at, "prepare") ? read_prepare(url, said) : read_deadline(url, said);
+        if (wrong != NULL) {
+            return fail(error, WEIR_E_SYNTAX, (size_t)(option - text), "%s", wrong);
         }
-        url->prepares = is_on;
     }
     return WEIR_OK;
 }

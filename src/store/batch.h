@@ -52,7 +52,7 @@ struct port;
  *   is_forgotten  the asker has gone. A link that has sent nothing of it need not
  *   fate          for done()
  * The rest is the port's.
- *   answer_count  how many answers the port had heard when the batch was gathered, or sent
+ *   round         the port's when the batch was gathered, or sent
  *   is_over       its deadline has passed, and done() has run unless it was forgotten; the link still has it
  *   is_retry      it was surely not asked once, and is asked again */
 struct batch {
@@ -64,7 +64,7 @@ struct batch {
     void *ask;
     uint64_t deadline_ns;
     uint64_t now_ns;
-    uint64_t answer_count;
+    uint64_t round;
     size_t bytes;
     uint32_t count;
     enum fate fate;

@@ -51,13 +51,15 @@ void port_forget(struct batch *batch)
 
 /* ---- the end of a batch ---- */
 
+/* One round trip that takes too long is one failure, however many batches were in it, or were sent while it lasted. */
 static void note_failure(struct port *port, const struct batch *batch, enum fate fate)
 {
-    bool has_answered_since = batch->answer_count != port->answer_count;
+    bool is_of_this_round = batch->round == port->round;
     bool is_not_wanted = batch->is_forgotten && fate == FATE_NOT_ASKED;
-    if (has_answered_since || is_not_wanted) {
+    if (!is_of_this_round || is_not_wanted) {
         return;
     }
+    port->round++;
     port->failure_count++;
     if (port->failure_count >= port->config.failures_max) {
         char why[96];
@@ -98,6 +100,12 @@ static bool may_ask_again(const struct batch *batch)
            && loop_now_ns(port->loop) < batch->deadline_ns;
 }
 
+void port_store_spoke(struct port *port)
+{
+    port->round++;
+    port->failure_count = 0;
+}
+
 /* Looks at the fate of a batch that the link is through with; `counts` as for port_settle_heard(). */
 static void settle(struct batch *batch, bool counts)
 {
@@ -109,13 +117,12 @@ static void settle(struct batch *batch, bool counts)
         port->stats.retried++;
         batch->is_retry = true;
         batch->state = BATCH_GATHERED;
-        batch->answer_count = port->answer_count;
+        batch->round = port->round;
         batch_list_add(&port->gathered, batch);
         return;
     }
     if (is_decided) {
-        port->answer_count++;
-        port->failure_count = 0;
+        port_store_spoke(port);
     } else if (counts) {
         note_failure(port, batch, fate);
     }
@@ -147,12 +154,6 @@ void port_answered(struct batch *batch, enum fate fate)
     } else {
         settle(batch, true);
     }
-}
-
-void port_store_spoke(struct port *port)
-{
-    port->answer_count++;
-    port->failure_count = 0;
 }
 
 void port_refuse_gathered(struct port *port)
@@ -252,7 +253,7 @@ void port_flush(struct port *port)
     for (struct batch *batch; (batch = batch_list_take(&port->gathered)) != NULL;) {
         if (is_wanted(batch, now_ns)) {
             batch->state = BATCH_SENT;
-            batch->answer_count = port->answer_count;
+            batch->round = port->round;
             batch_list_add(&asked, batch);
         } else { // better surely not asked
             batch_list_add(&kept, batch);
@@ -306,7 +307,7 @@ static struct batch *make_batch(struct port *port, const struct asking *asking)
                             .own = (char *)batch + answer_bytes + ask_bytes,
                             .deadline_ns = loop_now_ns(port->loop) + port->config.deadline_ns,
                             .now_ns = asking->now_ns,
-                            .answer_count = port->answer_count,
+                            .round = port->round,
                             .bytes = bytes,
                             .count = (uint32_t)asking->count,
                             .state = BATCH_GATHERED};

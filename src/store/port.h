@@ -31,12 +31,14 @@
  * the answers that lie in its sockets. And if it was stopped before it could send, it sends what it has gathered: the
  * deadline counts from then on. A busy host makes answers late, not wrong.
  *
- * The breaker. It opens when there is no connection, or when `failures_max` batches in a row end without an answer.
- * Then port_decide() returns NULL at once, what has gathered is not asked, and the connection is closed. About
- * every `probe_every_ns` the port connects anew, or asks a probe if it is connected. The first probe that is answered
- * within `deadline_ns` closes the breaker. So nobody waits for a store that is gone or slow; and when the breaker
- * closes nothing has piled up.
- *   - A batch does not count as a failure if another one was answered after it was sent.
+ * The breaker. It opens when there is no connection, or after `failures_max` failures in a row. Then port_decide()
+ * returns NULL at once, what has gathered is not asked, and the connection is closed. About every `probe_every_ns` the
+ * port connects anew, or asks a probe if it is connected. The first probe that is answered within `deadline_ns` closes
+ * the breaker. So nobody waits for a store that is gone or slow; and when the breaker closes nothing has piled up.
+ *   - A batch that ends without an answer is a failure, unless another one was answered, or failed, after this one was
+ *     sent. So a round trip that takes too long is one failure, however many batches are in it, or are sent meanwhile.
+ *   - A store that falls silent is given up after `failures_max` deadlines, 60 ms, and the pauses between them in which
+ *     nobody asks. One that is silent for 40 ms, a deadline less, and then answers in time, is not.
  *   - A connection that was up for `probe_every_ns` and is lost is opened anew at once, and batches gather meanwhile.
  *     The breaker opens only if that fails.
  *   - An attempt to connect, or a probe, has PORT_PATIENCE probe_every_ns. So a port is back within
@@ -70,7 +72,7 @@ enum port_event { PORT_WENT_DOWN, PORT_CAME_BACK };
  *                    later than the deadline [the store's, or else PORT_DEADLINE_NS]
  *   batch_count_max  how many batches at once [PORT_BATCHES_MAX]
  *   bytes_max        and of how many bytes; at least as large as one batch can be [PORT_BYTES_MAX]
- *   failures_max     batches in a row that open the breaker [PORT_FAILURES_MAX]
+ *   failures_max     failures in a row that open the breaker [PORT_FAILURES_MAX]
  *   probe_every_ns   on average: it is 1/2 to 3/2 of that, so that many ports do not ask at one instant
  *                    [PORT_PROBE_EVERY_NS, or twice the store's deadline if that is longer]
  *   linger_ns        how long after its deadline the answer of a batch may come before the connection counts as

@@ -23,8 +23,8 @@ enum link_state { LINK_NONE, LINK_OPENING, LINK_UP, LINK_LOST };
  *   is_new          the link has come up, and was not asked a probe yet
  *   is_probed       a probe is out
  *   gives_up        the breaker has opened: the link that was up then is to be closed
- *   failure_count   batches in a row that ended without an answer
- *   answer_count    batches that were answered in time, so far
+ *   failure_count   in a row
+ *   round           how many answers in time and failures there were so far. Only a batch of this round can fail
  *   tells_down      what `told` was last told
  *   try_at_ns       when the port, while it is down, tries again
  *   why             it is down */
@@ -41,7 +41,7 @@ struct port {
     bool is_in_link, is_closing, is_new, is_probed, gives_up, tells_down;
     unsigned failure_count;
     uint64_t since_ns;
-    uint64_t answer_count;
+    uint64_t round;
     uint64_t try_at_ns;
     uint64_t random;
     struct port_stats stats;

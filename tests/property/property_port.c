@@ -289,6 +289,7 @@ static void change_plan(void)
         .parts = (unsigned)below(4),
         .written_max = chance(2) ? 0 : (unsigned)below(6),
         .not_asked = seldom(300),
+        .held = seldom(300),
         .refused_sending = seldom(100),
         .lost_there = seldom(200),
         .unknown_there = seldom(200),

@@ -474,6 +474,41 @@ def test_a_row_that_somebody_else_holds_is_no_failure_of_the_database(store):
         wait_until(the_breaker_stays_closed, "ten takes")
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("more", ["", "&prepare=off"])
+def test_a_row_that_somebody_else_holds_for_30_ms_again_and_again_takes_no_store_down(store, more):
+    """Ten clients want it. With prepare=off no timeout ends their wait, and their deadlines pass together."""
+    with store.serve("--threads", "1", more=more) as server, store.connect() as stranger:
+        def take_hot(client=server):
+            return take(client, "hot", "1000000/s")
+
+        wait_until(lambda: take_hot() == 0, "a take")
+        stop = threading.Event()
+
+        def hammer(i):
+            with server.client() as client:
+                while not stop.is_set():
+                    take_hot(client)
+
+        def the_breaker_stays_closed():
+            """On a busy machine not each time, as above."""
+            outages = server.metric("weir_store_outages_total")
+            unknown = undecided(server)
+            for _ in range(10):
+                stranger.execute("BEGIN; SELECT 1 FROM weir.bucket FOR UPDATE; SELECT pg_sleep(0.03); COMMIT")
+                wait_until(lambda: take_hot() == 0, "the row")
+            assert undecided(server) > unknown
+            return server.metric("weir_store_outages_total") == outages
+
+        hammering = threading.Thread(target=lambda: in_threads(10, hammer))
+        hammering.start()
+        try:
+            wait_until(the_breaker_stays_closed, "ten locks")
+        finally:
+            stop.set()
+            hammering.join()
+
+
 def test_a_server_that_is_silent_is_given_up_and_keeps_nobody(tmp_path):
     """It takes connections and says nothing: attempts are abandoned, and end by themselves."""
     with socket.socket(socket.AF_UNIX) as silent:

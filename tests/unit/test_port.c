@@ -112,6 +112,15 @@ static int open_world(void **state)
     return open_with(&CONFIG);
 }
 
+/* With room for those that are lost. */
+static int open_wide(void **state)
+{
+    struct port_config config = CONFIG;
+    (void)state;
+    config.batch_count_max = 100;
+    return open_with(&config);
+}
+
 static int close_world(void **state)
 {
     (void)state;
@@ -369,6 +378,19 @@ static void test_a_thread_that_was_stopped_does_not_blame_the_store(void **state
     assert_false(stats().is_down);
 }
 
+static void test_a_turn_that_is_longer_than_the_deadline_does_not_blame_the_store(void **state)
+{
+    (void)state;
+    go(0);
+    for (int i = 0; i < 4; i++) {
+        const struct asker *asker = ask();
+        loop.now_ns += 50 * MS;
+        loop_timers_run(&loop.timers, loop.now_ns); // before the end of its turn
+        assert_fate(asker, FATE_NOT_ASKED);
+    }
+    assert_false(stats().is_down);
+}
+
 /* ---- again ---- */
 
 static void test_what_was_not_asked_is_asked_again_once(void **state)
@@ -562,12 +584,111 @@ static void test_an_answer_between_failures_keeps_it_closed(void **state)
     assert_int_equal(stats().opened, 0);
 }
 
+/* A turn in which so many ask, and none is answered. */
+static void let_fail(int count)
+{
+    delayed.plan.lost_there = 1000;
+    while (count-- > 0) {
+        (void)ask();
+    }
+    flush(NULL);
+    go(20 * MS);
+    delayed.plan.lost_there = 0;
+    asker_count = 0;
+}
+
+static void test_all_that_is_sent_together_is_one_failure(void **state)
+{
+    (void)state;
+    go(0);
+    let_fail(8);
+    let_fail(8);
+    assert_int_equal(stats().unknown, 16);
+    assert_false(stats().is_down);
+    let_fail(1);
+    assert_true(stats().is_down);
+    assert_string_equal(why, "no answer within 20 ms, 3 times in a row");
+}
+
+/* Somebody asks in each millisecond for so long, of a store that is silent. */
+static void ask_for(uint64_t ms)
+{
+    delayed.plan.is_silent = true;
+    for (uint64_t i = 0; i < ms && !stats().is_down; i++) {
+        (void)ask_now();
+        go(MS);
+        asker_count %= ASKERS / 2; // each is done by then
+    }
+}
+
+/* A stranger's lock, a checkpoint. */
+static void test_a_store_that_is_silent_for_40_ms_is_not_given_up(void **state)
+{
+    (void)state;
+    go(0);
+    for (int i = 0; i < 3; i++) {
+        ask_for(40);
+        assert_in_range(stats().unknown, 1, (uint64_t)(i + 1) * 40);
+        delayed.plan.is_silent = false;
+        delayed_look(&delayed);
+        go(MS);
+        const struct asker *asker = ask_now();
+        go(MS);
+        assert_fate(asker, FATE_DECIDED);
+    }
+    assert_int_equal(stats().opened, 0);
+}
+
+static void test_a_store_that_falls_silent_is_given_up_after_three_deadlines(void **state)
+{
+    (void)state;
+    go(0);
+    uint64_t began_ns = loop.now_ns;
+    ask_for(1000);
+    assert_true(stats().is_down);
+    assert_in_range(loop.now_ns - began_ns, 60 * MS, 62 * MS); // and the turns between
+}
+
+/* The store has spoken, though it has decided nothing: as an answer would, that begins a new row of failures. */
+static void test_a_row_that_somebody_else_holds_is_no_failure_and_ends_their_row(void **state)
+{
+    (void)state;
+    go(0);
+    for (int i = 0; i < 9; i++) {
+        let_fail(2);
+        let_fail(2);
+        delayed.plan.held = 1000;
+        const struct asker *asker = ask_now();
+        go(20 * MS);
+        assert_fate(asker, FATE_NOT_ASKED);
+        delayed.plan.held = 0;
+        assert_false(stats().is_down);
+    }
+    assert_int_equal(stats().retried, 9);
+    let_three_fail();
+}
+
+static void test_a_store_that_refuses_three_times_is_given_up(void **state)
+{
+    (void)state;
+    go(0);
+    delayed.plan.not_asked = 1000;
+    for (int i = 0; i < 3; i++) {
+        assert_false(stats().is_down);
+        assert_false(ask_now()->is_done);
+        go(0);
+    }
+    assert_true(stats().is_down);
+}
+
 static void test_those_that_have_gathered_are_not_asked_when_it_opens(void **state)
 {
     (void)state;
     go(0);
+    let_fail(1);
+    let_fail(1);
     delayed.plan.unknown_there = 1000;
-    (void)ask(), (void)ask(), (void)ask();
+    (void)ask();
     flush(NULL);
     const struct asker *gathered = ask();
     loop.end_turn = NULL;
@@ -815,7 +936,8 @@ static void test_done_may_ask_again(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+#define TEST(name)      cmocka_unit_test_setup_teardown(name, open_world, close_world)
+#define TEST_WIDE(name) cmocka_unit_test_setup_teardown(name, open_wide, close_world)
     const struct CMUnitTest tests[] = {
         TEST(test_an_answer_is_the_one_of_the_store),
         TEST(test_what_is_asked_in_one_turn_goes_out_at_its_end),
@@ -828,6 +950,7 @@ int main(void)
         TEST(test_a_thread_that_was_stopped_reads_what_has_come),
         TEST(test_a_thread_that_was_stopped_sends_what_has_gathered),
         TEST(test_a_thread_that_was_stopped_does_not_blame_the_store),
+        TEST(test_a_turn_that_is_longer_than_the_deadline_does_not_blame_the_store),
         TEST(test_what_was_not_asked_is_asked_again_once),
         TEST(test_what_is_asked_again_keeps_its_deadline),
         TEST(test_what_is_asked_again_keeps_its_deadline_where_the_thread_was_stopped),
@@ -839,6 +962,11 @@ int main(void)
         TEST(test_connecting_that_takes_too_long_opens_the_breaker),
         TEST(test_three_in_a_row_open_the_breaker),
         TEST(test_an_answer_between_failures_keeps_it_closed),
+        TEST_WIDE(test_all_that_is_sent_together_is_one_failure),
+        TEST_WIDE(test_a_store_that_is_silent_for_40_ms_is_not_given_up),
+        TEST_WIDE(test_a_store_that_falls_silent_is_given_up_after_three_deadlines),
+        TEST_WIDE(test_a_row_that_somebody_else_holds_is_no_failure_and_ends_their_row),
+        TEST(test_a_store_that_refuses_three_times_is_given_up),
         TEST(test_those_that_have_gathered_are_not_asked_when_it_opens),
         TEST(test_a_slow_store_stays_away),
         TEST(test_it_is_back_within_a_second),
@@ -854,5 +982,6 @@ int main(void)
         TEST(test_done_may_ask_again),
     };
 #undef TEST
+#undef TEST_WIDE
     return cmocka_run_group_tests_name("port", tests, NULL, NULL);
 }

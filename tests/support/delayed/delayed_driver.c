@@ -26,7 +26,7 @@
 
 /* ---- the plan ---- */
 
-enum { WORD_COUNT = 16 };
+enum { WORD_COUNT = 17 };
 
 static const uint64_t *words; // of the file, or NULL
 
@@ -54,6 +54,7 @@ static struct delayed_plan plan_of_file(void)
         .is_silent = word(13) != 0,
         .refuses = word(14) != 0,
         .fails_at_once = word(15) != 0,
+        .held = (unsigned)word(16),
     };
 }
 

@@ -191,6 +191,9 @@ static void arrive_there(struct link *link, struct batch *batch)
     struct ask *ask = batch->ask;
     if (ask->decided_count == 0 && happens(delayed, plan->not_asked)) {
         report(link, batch, FATE_NOT_ASKED);
+    } else if (ask->decided_count == 0 && happens(delayed, plan->held)) {
+        port_store_spoke(link->port);
+        report(link, batch, FATE_NOT_ASKED);
     } else if (happens(delayed, plan->lost_there)) {
         go_on(link, batch, AT_LOST);
     } else if (happens(delayed, plan->unknown_there)) {

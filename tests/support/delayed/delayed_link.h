@@ -33,6 +33,7 @@
  *   parts            in how many parts a batch may be decided; a run stays in one
  *   written_max      how many batches are out at once; 0: all
  *   not_asked        the store refuses the batch as a whole
+ *   held             likewise, and says that it has: somebody else holds a row
  *   refused_sending  it cannot be written: reported from within link_send()
  *   lost_there, unknown_there    it is lost before the charge; and the link notices
  *   lost_back, unknown_back      afterwards
@@ -43,7 +44,7 @@
 struct delayed_plan {
     uint64_t connect_ns, way_ns, there_ns, back_ns;
     unsigned parts, written_max;
-    unsigned not_asked, refused_sending;
+    unsigned not_asked, held, refused_sending;
     unsigned lost_there, unknown_there, lost_back, unknown_back;
     unsigned breaks;
     bool is_silent, refuses, fails_at_once;

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # The words of the file, in the order of plan_of_file(). Chances are in thousand.
 WORDS = ("connect_ns", "way_ns", "there_ns", "back_ns", "parts", "written_max", "not_asked", "refused_sending",
-         "lost_there", "unknown_there", "lost_back", "unknown_back", "breaks", "is_silent", "refuses", "fails_at_once")
+         "lost_there", "unknown_there", "lost_back", "unknown_back", "breaks", "is_silent", "refuses", "fails_at_once",
+         "held")
 
 
 def delayed_binary():

@@ -2,6 +2,7 @@
 #include "server/asking.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/time_units.h"
@@ -299,27 +300,42 @@ uint64_t asking_next_ns(const struct worker *worker)
 
 /* ---- the beginning and the end ---- */
 
-/* One line when the first port loses the store, and one when the last has found it again. */
-static void on_event(void *context, enum port_event event, const char *why)
+/* One line when the first port loses the store, one if any learns another reason than that, and one when the last has
+ * found the store again. Under the outage's mutex. */
+static void note_event(struct server *server, enum port_event event, const char *why)
 {
-    struct worker *worker = context;
-    struct server *server = worker->server;
+    struct outage *outage = &server->outage;
     char url[STORE_SHOWN_MAX];
     startup_show_store(server, url);
     /* Relaxed: a count; nothing else depends on it. */
     if (event == PORT_WENT_DOWN) {
-        if (atomic_fetch_add_explicit(&server->down_count, 1, memory_order_relaxed) == 0) {
+        if (atomic_fetch_add_explicit(&outage->down_count, 1, memory_order_relaxed) == 0) {
+            (void)snprintf(outage->why, sizeof outage->why, "%s", why);
+            outage->is_explained = false;
             LOG(&server->log, LOG_ERROR, "store_down", log_text("url", url), log_text("why", why),
                 log_text("until_then", "on_error of each limit answers"));
         }
-    } else if (atomic_fetch_sub_explicit(&server->down_count, 1, memory_order_relaxed) == 1) {
+    } else if (event == PORT_STAYS_DOWN) {
+        if (!outage->is_explained && strcmp(outage->why, why) != 0) {
+            outage->is_explained = true;
+            LOG(&server->log, LOG_ERROR, "store_why", log_text("url", url), log_text("why", why));
+        }
+    } else if (atomic_fetch_sub_explicit(&outage->down_count, 1, memory_order_relaxed) == 1) {
         LOG(&server->log, LOG_INFO, "store_up", log_text("url", url));
     }
 }
 
+static void on_event(void *context, enum port_event event, const char *why)
+{
+    struct server *server = ((struct worker *)context)->server;
+    (void)pthread_mutex_lock(&server->outage.mutex);
+    note_event(server, event, why);
+    (void)pthread_mutex_unlock(&server->outage.mutex);
+}
+
 bool asking_is_down(const struct server *server)
 {
-    return atomic_load_explicit(&server->down_count, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&server->outage.down_count, memory_order_relaxed) != 0;
 }
 
 bool asking_open(struct worker *worker)

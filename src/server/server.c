@@ -226,6 +226,7 @@ static bool open_address_table(struct server *server)
 
 static void note_start(struct server *server)
 {
+    (void)pthread_mutex_init(&server->outage.mutex, NULL);
     server->started_ns = weir_clock_now_ns();
     server->started_wall_s = time(NULL);
     server->log = (struct log){

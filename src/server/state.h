@@ -11,7 +11,8 @@
  * is_swollen          workers, swapped           relaxed   nothing: who swaps it back tells
  * next_id             workers, fetch-add         relaxed   nothing: only unique
  * next_worker         workers, fetch-add         relaxed   nothing: whose turn it is
- * down_count          workers, fetch-add         relaxed   nothing: a count, see asking.h
+ * outage.down_count   workers, under its mutex   relaxed   nothing: a count, see asking.h
+ * the rest of outage  workers, under its mutex
  * a worker's pool     classes: that worker; is_asked: exchanged by all; relaxed, hints: see pool.h
  * a worker's handovers: under its handover_mutex
  * test_clock, log, watch: see test_clock.h, log.h, watch.h
@@ -20,6 +21,7 @@
 #ifndef WEIR_SERVER_STATE_H
 #define WEIR_SERVER_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +43,17 @@ enum {
 
 struct editions;
 struct worker;
+
+/* What the log says while workers have lost a store that answers later: asking.c.
+ *   down_count    how many have; read without the mutex, too
+ *   is_explained  it has said another reason since
+ *   why           as it said when the first one lost the store */
+struct outage {
+    pthread_mutex_t mutex;
+    _Atomic uint64_t down_count;
+    bool is_explained;
+    char why[WEIR_ERROR_TEXT_MAX];
+};
 
 struct server {
     struct options options;
@@ -68,7 +81,7 @@ struct server {
     _Atomic bool is_swollen;          // buffers_bytes was great, and is not small again
     _Atomic uint64_t next_id;
     _Atomic uint64_t next_worker;
-    _Atomic uint64_t down_count;     // ports that have lost the store
+    struct outage outage;
     struct address_table *addresses; // NULL without a password and --max-connections-per-address
     int ended_fd;                    // an eventfd: each worker adds 1 when it has ended
     int ebb_fd;                      // likewise: a flood of buffers is over

@@ -41,6 +41,9 @@
  *     nobody asks. One that is silent for 40 ms, a deadline less, and then answers in time, is not.
  *   - A connection that was up for `probe_every_ns` and is lost is opened anew at once, and batches gather meanwhile.
  *     The breaker opens only if that fails.
+ *   - The reason for which it opens may be no more than a first symptom: that nothing came. The attempts that follow
+ *     learn what the store itself says, "no such schema". Two in a row have to say it: a server that is being started
+ *     says many things.
  *   - An attempt to connect, or a probe, has PORT_PATIENCE probe_every_ns. So a port is back within
  *     (PORT_PATIENCE + 2) * probe_every_ns after the store is, and two round trips.
  *
@@ -65,7 +68,11 @@ enum {
     PORT_PATIENCE = 4,
 };
 
-enum port_event { PORT_WENT_DOWN, PORT_CAME_BACK };
+/*   PORT_WENT_DOWN   the breaker has opened
+ *   PORT_STAYS_DOWN  and stays open: two attempts in a row have failed for this reason, which the owner may not have been
+ *                    told. Once, until an attempt fails for another reason, or the breaker closes
+ *   PORT_CAME_BACK   it has closed */
+enum port_event { PORT_WENT_DOWN, PORT_STAYS_DOWN, PORT_CAME_BACK };
 
 /* All zeroes is a good configuration: a zero stands for what is in brackets.
  *   deadline_ns      how long a batch may take, from port_decide(), or from port_flush() if this thread came to that
@@ -78,8 +85,8 @@ enum port_event { PORT_WENT_DOWN, PORT_CAME_BACK };
  *   linger_ns        how long after its deadline the answer of a batch may come before the connection counts as
  *                    broken [PORT_LINGER_NS]
  *   seed             of those instants [one from the system]
- *   told             called from the loop when the breaker opens or closes, with the reason; may be NULL. It calls no
- *                    function of the port */
+ *   told             called from the loop at such an event, with the reason; may be NULL. It calls no function of the
+ *                    port */
 struct port_config {
     uint64_t deadline_ns;
     size_t batch_count_max;

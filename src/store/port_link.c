@@ -17,10 +17,23 @@
  *
  * When the breaker opens, a link that is up is closed: what it may hold back is of no use any more. */
 #include <stdio.h>
+#include <string.h>
 
 #include "store/port_state.h"
 
 /* ---- what the link tells ---- */
+
+static void note_failed_attempt(struct port *port, const char *why)
+{
+    if (!port->stats.is_down) {
+        port_go_down(port, why);
+    } else if (strncmp(port->why.message, why, sizeof port->why.message - 1) != 0) {
+        (void)snprintf(port->why.message, sizeof port->why.message, "%s", why);
+        port->has_told_why = false;
+    } else if (!port->has_told_why) {
+        port->has_told_why = port->tells_why = true;
+    }
+}
 
 void port_link_up(struct port *port)
 {
@@ -37,8 +50,8 @@ void port_link_down(struct port *port, const char *why)
                     && loop_now_ns(port->loop) - port->since_ns >= port->config.probe_every_ns;
     assert(port->link_state == LINK_OPENING || port->link_state == LINK_UP);
     port->link_state = LINK_LOST;
-    if (!was_good) {
-        port_go_down(port, why);
+    if (!was_good || port->stats.is_down) {
+        note_failed_attempt(port, why);
     }
     port_wake(port, 0);
 }
@@ -76,19 +89,29 @@ void port_go_down(struct port *port, const char *why)
     port->gives_up = port->link_state == LINK_UP;
     port->try_at_ns = loop_now_ns(port->loop) + next_pause_ns(port);
     (void)snprintf(port->why.message, sizeof port->why.message, "%s", why);
+    port->tells_why = port->has_told_why = false;
     port_wake(port, 0); // what has gathered is to be answered, and the link closed
 }
 
-static void tell(struct port *port)
+static void tell(struct port *port, enum port_event event, const char *why)
+{
+    if (port->config.told != NULL) {
+        port->config.told(port->config.context, event, why);
+    }
+}
+
+static void tell_news(struct port *port)
 {
     bool is_down = port->stats.is_down;
     if (port->tells_down != is_down) {
         port->tells_down = is_down;
-        if (port->config.told != NULL) {
-            port->config.told(port->config.context, is_down ? PORT_WENT_DOWN : PORT_CAME_BACK,
-                              is_down ? port->why.message : "it has answered a probe");
-        }
+        tell(port, is_down ? PORT_WENT_DOWN : PORT_CAME_BACK,
+             is_down ? port->why.message : "it has answered a probe");
     }
+    if (is_down && port->tells_why) {
+        tell(port, PORT_STAYS_DOWN, port->why.message);
+    }
+    port->tells_why = false;
 }
 
 /* ---- the link ---- */
@@ -104,7 +127,7 @@ static void open_link(struct port *port, uint64_t now_ns)
     port->is_in_link = false;
     if (port->link == NULL) {
         port->link_state = LINK_NONE;
-        port_go_down(port, why.message);
+        note_failed_attempt(port, why.message);
     }
 }
 
@@ -217,7 +240,7 @@ uint64_t port_tend_link(struct port *port, uint64_t now_ns)
     if (port->stats.is_down) {
         tend_while_down(port, now_ns);
     }
-    tell(port);
+    tell_news(port);
     uint64_t next_ns = linger_end_ns(port);
     if (port->stats.is_down && port->try_at_ns < next_ns) {
         next_ns = port->try_at_ns;

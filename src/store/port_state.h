@@ -27,7 +27,9 @@ enum link_state { LINK_NONE, LINK_OPENING, LINK_UP, LINK_LOST };
  *   round           how many answers in time and failures there were so far. Only a batch of this round can fail
  *   tells_down      what `told` was last told
  *   try_at_ns       when the port, while it is down, tries again
- *   why             it is down */
+ *   why             it is down: for what reason the breaker opened, or the last attempt failed
+ *   tells_why       two attempts in a row have failed for this reason, and `told` is to be told so
+ *   has_told_why    it has been, or is about to be */
 struct port {
     struct store *store;
     const struct remote_ops *ops;
@@ -38,7 +40,7 @@ struct port {
     struct batch_list waiting, over, gathered, heard;
     struct link *link;
     enum link_state link_state;
-    bool is_in_link, is_closing, is_new, is_probed, gives_up, tells_down;
+    bool is_in_link, is_closing, is_new, is_probed, gives_up, tells_down, tells_why, has_told_why;
     unsigned failure_count;
     uint64_t since_ns;
     uint64_t round;

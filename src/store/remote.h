@@ -81,7 +81,10 @@ struct remote_ops {
 /* It is connected. */
 void port_link_up(struct port *port);
 
-/* It cannot connect, or is connected no more, and sends nothing from now on. `why` is read during the call. */
+/* It cannot connect, or is connected no more, and sends nothing from now on. `why` is read during the call: a sentence
+ * for the operator's log, in which the store's own words are best ("this database has no schema of weir"). It has no
+ * password in it, and nothing that differs from one attempt to the next, as a number of a process would: what two
+ * attempts in a row say is why the store stays away (PORT_STAYS_DOWN). */
 void port_link_down(struct port *port, const char *why);
 
 /* What has become of a batch that the link had. It may be one whose deadline has passed long ago. */

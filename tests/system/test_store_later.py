@@ -84,6 +84,34 @@ def test_on_error_answers_while_the_store_is_silent_and_the_log_says_so_once(wir
         assert server.log.count(" store_up ") == 1
 
 
+def test_the_log_says_once_in_an_outage_what_the_store_itself_says(wire):
+    """The first symptom is that nothing comes; then it refuses, for one reason and for another."""
+    with wire.server("--threads", "4") as server:
+        for outages in (1, 2):
+            wait_until(lambda: take(server) != 4, "a take")
+            wire.set(is_silent=1)
+            with contextlib.ExitStack() as stack:
+                for client in [stack.enter_context(server.client()) for _ in range(16)]:  # of most workers
+                    wait_until(lambda: take(client) == 4, "silence")
+                    assert [take(client) for _ in range(2)] == [4, 4]
+            wait_until(lambda: server.log.count(" store_down ") == outages, "an outage")
+            assert server.log.count(" store_why ") == outages - 1
+            wire.set(refuses=1)
+            wait_until(lambda: server.log.count(" store_why ") == outages, "the reason")
+            wire.set(refuses=1, fails_at_once=1)
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:  # for a few attempts of each worker that is down
+                take(server)
+            wire.set()
+            wait_until(lambda: server.log.count(" store_up ") == outages, "the end of the outage")
+        assert server.log.count(" store_down ") == server.log.count(" store_why ") == 2
+        for line in server.log.splitlines():
+            if " store_why " in line:
+                assert " error " in line and "connection refused" in line
+            if " store_down " in line:
+                assert "no answer within 20 ms" in line
+
+
 def test_a_reset_that_did_not_happen_is_an_error(wire):
     with wire.server("--threads", "1") as server:
         assert take(server) == 0

@@ -34,7 +34,7 @@ static struct still_loop loop;
 static struct delayed_store delayed;
 static struct port *port;
 static struct asker askers[ASKERS];
-static int asker_count, downs, backs;
+static int asker_count, downs, stays, backs;
 static bool may_be_done;
 static char why[WEIR_ERROR_TEXT_MAX];
 
@@ -51,6 +51,7 @@ static void on_told(void *context, enum port_event event, const char *reason)
 {
     (void)context;
     downs += event == PORT_WENT_DOWN;
+    stays += event == PORT_STAYS_DOWN;
     backs += event == PORT_CAME_BACK;
     (void)strncpy(why, reason, sizeof why - 1);
 }
@@ -90,7 +91,7 @@ static int open_with(const struct port_config *config)
     static const struct weir_limiter_config memory = {.memory_bytes = WEIR_MEMORY_BYTES_MIN,
                                                       .caller_clock = true};
     struct weir_error error;
-    asker_count = downs = backs = 0;
+    asker_count = downs = stays = backs = 0;
     may_be_done = true;
     still_loop_init(&loop, flush, NULL);
     loop.now_ns = 1000 * MS;
@@ -711,6 +712,89 @@ static void test_a_slow_store_stays_away(void **state)
     assert_int_equal(backs, 1);
 }
 
+/* ---- why it stays away ---- */
+
+static void wait_for_an_attempt(void)
+{
+    uint64_t links = delayed.links;
+    for (int i = 0; delayed.links == links; i++) {
+        assert_in_range(i, 0, 600);
+        go(MS);
+    }
+}
+
+static void test_what_two_attempts_say_is_why_it_stays_away_and_is_told_once(void **state)
+{
+    (void)state;
+    go(0);
+    for (int outage = 1; outage <= 2; outage++) {
+        let_three_fail();
+        assert_string_equal(why, "no answer within 20 ms, 3 times in a row");
+        delayed.plan.refuses = true;
+        wait_for_an_attempt();
+        assert_int_equal(stays, outage - 1);
+        wait_for_an_attempt();
+        assert_int_equal(stays, outage);
+        assert_string_equal(why, "connection refused");
+        go(1000 * MS);
+        assert_int_equal(stays, outage);
+        assert_int_equal(downs, outage);
+        delayed.plan.refuses = false;
+        go(300 * MS);
+        assert_int_equal(backs, outage);
+    }
+}
+
+/* As of a server that is being started. */
+static void test_what_one_attempt_says_is_not_told_until_another_agrees(void **state)
+{
+    (void)state;
+    go(0);
+    let_three_fail();
+    delayed.plan.refuses = true;
+    for (int i = 0; i < 8; i++) {
+        delayed.plan.breaks = i % 2 == 0 ? 1000 : 0; // "connection reset"
+        wait_for_an_attempt();
+    }
+    assert_int_equal(stays, 0);
+    delayed.plan.fails_at_once = true;
+    go(1000 * MS);
+    assert_int_equal(stays, 1);
+    assert_string_equal(why, "no such socket");
+    delayed.plan.fails_at_once = false;
+    go(1000 * MS);
+    assert_int_equal(stays, 2);
+    assert_string_equal(why, "connection refused");
+}
+
+/* A store that takes the connection, and a while later ends it instead of answering the probe. */
+static void test_what_ends_a_probe_is_why_it_stays_away(void **state)
+{
+    (void)state;
+    go(0);
+    let_three_fail();
+    delayed.plan.way_ns = 1000 * MS;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stays, 0);
+        wait_for_an_attempt();
+        go(120 * MS);
+        delayed_break(&delayed);
+        go(0);
+    }
+    assert_int_equal(stays, 1);
+    assert_string_equal(why, "connection reset");
+}
+
+static void test_a_store_that_is_silent_says_nothing_about_why(void **state)
+{
+    (void)state;
+    go(0);
+    let_three_fail();
+    delayed.plan.is_silent = true;
+    go(3000 * MS);
+    assert_int_equal(stays, 0);
+}
+
 /* However the store was away. */
 static void test_it_is_back_within_a_second(void **state)
 {
@@ -969,6 +1053,10 @@ int main(void)
         TEST(test_a_store_that_refuses_three_times_is_given_up),
         TEST(test_those_that_have_gathered_are_not_asked_when_it_opens),
         TEST(test_a_slow_store_stays_away),
+        TEST(test_what_two_attempts_say_is_why_it_stays_away_and_is_told_once),
+        TEST(test_what_one_attempt_says_is_not_told_until_another_agrees),
+        TEST(test_what_ends_a_probe_is_why_it_stays_away),
+        TEST(test_a_store_that_is_silent_says_nothing_about_why),
         TEST(test_it_is_back_within_a_second),
         TEST(test_ports_do_not_try_at_one_instant),
         TEST(test_there_is_room_for_so_many_and_late_ones_count),

@@ -157,13 +157,19 @@ class Day:
     def wait_for_log(self, text):
         return self.server.wait_for_log(f" {text} ")
 
+    def wait_for_reason(self, text, *events):
+        """In a line of one of these events."""
+        wait_until(lambda: any(text in line and f" {event} " in line
+                               for line in self.server.log.splitlines() for event in events), text)
+
     def must_be_soon(self, seconds):
-        assert seconds < 10 + 10 * self.stall_s(), f"decided again after {seconds} s"
+        assert seconds < 5 + 10 * self.stall_s(), f"decided again after {seconds} s"
 
     def must_be_well(self, outages):
         """All that an outage took is given back. On a busy machine a database may be away more often; that one outage is
         said once is shown by test_store_later.py, whose wire is never busy."""
         wait_until(lambda: self.count("store_up") == self.count("store_down") >= outages, self.server.log)
+        assert self.count("store_why") <= self.count("store_down"), self.server.log
         wait_until(lambda: count_threads(self.server.pid) <= count_threads(self.control.pid), "threads that connect to end")
         wait_until(lambda: self.sessions() <= 2 * WORKERS, "sessions to end")
         wait_until(lambda: count_files(self.server.pid) <= self.files_max, "files to be closed")
@@ -277,7 +283,7 @@ def test_others_use_up_all_connections(place):
         place.proxy.heal()
         day.wait_for_log("store_down")
         with WeirServer("--store", place.url, "--threads", "1") as late:
-            assert "too many clients" in late.wait_for_log("store_down")
+            wait_until(lambda: "too many clients" in late.log, "the reason")
             others.close()
             late.wait_for_log("store_up")
         day.must_be_soon(day.wait_for_decisions())
@@ -300,10 +306,23 @@ def test_the_database_is_read_only_for_a_while(place):
         change = f"ALTER DATABASE {place.name} SET default_transaction_read_only = "
         connection.execute(change + "on")
         place.end_sessions(connection)
-        day.wait_for_log("store_down")
+        day.wait_for_reason("read-only", "store_down", "store_why")
         day.lasts(0.2)
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(change + "off")
+        day.must_be_soon(day.wait_for_decisions())
+        day.must_be_well(1)
+
+
+def test_the_network_fails_and_when_it_heals_the_schema_is_gone(place):
+    """What was noticed first is not why the store stays away."""
+    with place.day() as day, place.connect() as connection:
+        place.proxy.hold()
+        wait_until(lambda: day.server.metric("weir_store_down") == 1, "an outage")
+        connection.execute("ALTER SCHEMA weir RENAME TO away")
+        place.proxy.heal()
+        day.wait_for_reason("weir store init", "store_why")
+        connection.execute("ALTER SCHEMA away RENAME TO weir")
         day.must_be_soon(day.wait_for_decisions())
         day.must_be_well(1)
 

@@ -326,6 +326,21 @@ def test_a_hot_key_is_folded_and_lets_in_exactly_its_capacity(store):
     assert changed < 500  # 1000 were let in
 
 
+@pytest.mark.once
+def test_unequal_takes_of_one_client_are_few_statements(store, tmp_path):
+    """Otherwise each would be one, and everybody would wait for that client."""
+    commands = [("WEIR.CLOCK", "SET", 0)]
+    commands += [("WEIR.TAKE", "hot", "1000/h", "COST", 1 + i % 3) for i in range(600)]
+    with store.serve_patiently("--test-clock", "--threads", "1") as server:
+        ours = converse(server, commands, len(commands))
+    with store.connect() as connection:  # the sessions have ended, and their counts are there
+        changed = wait_until(lambda: connection.value(
+            "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relname = 'bucket'"), "statistics")
+    assert changed < 60
+    with WeirServer("--test-clock", "--store", f"file:{tmp_path}/b") as server:
+        assert ours == converse(server, commands, len(commands))
+
+
 def test_runs_of_many_connections_are_all_or_nothing(store):
     """Each run takes one of a key and one of the common limit, in either order: so the sums agree."""
     with store.serve() as server:

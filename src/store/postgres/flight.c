@@ -11,6 +11,8 @@
 #include "store/remote.h"
 #include "weir/clock.h"
 
+enum { WAVES_MAX = 8 };
+
 /*   port        of a probe, otherwise NULL
  *   planned     of questions[], which are the plain ones of all batches
  *   swaps       the others
@@ -128,10 +130,11 @@ static size_t add_questions(struct flight *flight, size_t count, struct batch *b
     for (size_t at = 0, length; at < batch->count; at += length) {
         struct question *questions = &ask->questions[at];
         length = question_run_length(questions);
-        if (questions->is_asked && questions->is_swap) {
+        bool is_swap = ask->is_swap || questions->is_swap;
+        if (questions->is_asked && is_swap) {
             swaps_add(&flight->swaps, questions);
         }
-        for (size_t i = 0; questions->is_asked && !questions->is_swap && i < length; i++) {
+        for (size_t i = 0; questions->is_asked && !is_swap && i < length; i++) {
             flight->questions[count] = &questions[i];
             flight->planned[count] = questions[i].planned;
             flight->planned[count++].batch = number;
@@ -141,6 +144,39 @@ static size_t add_questions(struct flight *flight, size_t count, struct batch *b
     ask->has_succeeded = ask->has_failed = false;
     ask->is_written = true;
     return count;
+}
+
+static struct plan_waves plan_batches(struct flight *flight, void *plan_memory)
+{
+    size_t plain_count = 0;
+    uint32_t number = 0;
+    flight->swaps.run_count = 0;
+    for (struct batch *batch = flight->batches.first; batch != NULL;
+         batch = batch_list_next(&flight->batches, batch)) {
+        plain_count = add_questions(flight, plain_count, batch, number++);
+    }
+    return plan_make(flight->planned, plain_count, plan_memory);
+}
+
+static void swap_batches_of(struct flight *flight, const struct plan_entry *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < entries[i].count; j++) {
+            ask_of(flight->questions[entries[i].questions[j]]->batch)->is_swap = true;
+        }
+    }
+}
+
+/* Unequal takes of one bucket are a wave each, so a client that asks many would have the connection to itself for as
+ * many statements. Such batches are swapped: a read and a write, whatever they ask. */
+static void swap_long_batches(struct flight *flight, const struct plan_waves *plan)
+{
+    for (size_t i = WAVES_MAX; i < plan->count; i++) {
+        const struct plan_wave *wave = &plan->waves[i];
+        swap_batches_of(flight, wave->takes, wave->take_count);
+        swap_batches_of(flight, wave->reads, wave->read_count);
+        swap_batches_of(flight, wave->runs, wave->run_count);
+    }
 }
 
 /* The read of a round, if there is anything to do. Its write follows when it is heard. */
@@ -177,14 +213,15 @@ struct flight *flight_make(struct batch_list *batches)
     }
     flight->reading = batches->first->now_ns;
     flight->is_careful = batches->first->is_retry;
-    size_t plain_count = 0;
-    uint32_t number = 0;
     for (struct batch *batch; (batch = batch_list_take(batches)) != NULL;) {
         assert(batch->now_ns == flight->reading);
-        plain_count = add_questions(flight, plain_count, batch, number++);
         batch_list_add(&flight->batches, batch);
     }
-    struct plan_waves plan = plan_make(flight->planned, plain_count, plan_memory);
+    struct plan_waves plan = plan_batches(flight, plan_memory);
+    if (plan.count > WAVES_MAX) {
+        swap_long_batches(flight, &plan);
+        plan = plan_batches(flight, plan_memory);
+    }
     for (size_t i = 0; i < plan.count; i++) {
         add_wave(flight, &plan.waves[i]);
     }
@@ -456,7 +493,8 @@ static enum flight_state end_step(struct flight *flight, struct weir_error *erro
     const struct step *step = &flight->steps[flight->over_count++];
     bool has_rows = flight->pq->resultStatus(flight->result) == PGRES_TUPLES_OK;
     bool has_answered = has_rows && answer_step(flight, step);
-    bool is_good = has_answered || (!has_rows && goes_on(flight->pq, flight->result));
+    bool may_go_on = flight->port == NULL && !has_rows && goes_on(flight->pq, flight->result);
+    bool is_good = has_answered || may_go_on; // why a probe has failed is to be said
     if (has_rows && !has_answered) {
         (void)fail(error, WEIR_E_SYSTEM, 0, "its answer is none to what was asked");
         return FLIGHT_BROKEN; // something was charged

@@ -54,7 +54,7 @@ enum { RUN_WEIGHT = 64, SWAP_WEIGHT = 8 };
 /* What is in batch->ask.
  *   asked_count    questions that are asked; weight: what they cost, in questions
  *   waiting_count  of these, whose statement is not through
- *   is_swap        swap decides them all
+ *   is_swap        swap decides them all; also where the planner would need many statements for them
  *   is_written     it was handed to the system, or may have been
  *   has_succeeded, has_failed  some statement of it */
 struct ask {

@@ -135,6 +135,22 @@ class PostgresServer:
             )
             if made.returncode != 0:
                 raise RuntimeError(f"initdb: {made.stderr}")
+        return self._run(environment)
+
+    def standby(self, *settings):
+        """A copy that follows this server, which has wal_level=replica and max_wal_senders. Not started."""
+        copy = PostgresServer(*settings)
+        copy.folder = Path(tempfile.mkdtemp(prefix="weir-pg-", dir="/tmp"))
+        if copy.user is not None:
+            os.chown(copy.folder, copy.user.pw_uid, copy.user.pw_gid)
+        subprocess.run(
+            self._command("pg_basebackup", "-D", str(copy.folder / "data"), "-h", str(self.folder), "-U", "weir", "-R",
+                          "--checkpoint=fast", "--no-sync"),
+            check=True, capture_output=True, cwd=copy.folder,
+        )
+        return copy
+
+    def _run(self, environment):
         options = [word for setting in (*self.settings, f"unix_socket_directories={self.folder}")
                    for word in ("-c", setting)]
         with open(self.folder / "log", "ab") as log:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from fractions import Fraction
@@ -312,6 +313,82 @@ def test_the_database_is_read_only_for_a_while(place):
         connection.execute(change + "off")
         day.must_be_soon(day.wait_for_decisions())
         day.must_be_well(1)
+
+
+@pytest.mark.once
+def test_a_standby_is_promoted(machine):
+    """The primary is lost for good. What it had answered the standby has, too: a commit waits for it."""
+    replicates = ("wal_level=replica", "max_wal_senders=4")
+    with PostgresServer(*replicates) as primary, contextlib.ExitStack() as stack:
+        name = primary.new_database()
+        subprocess.run([weir_binary(), "store", "init", primary.url(name)], check=True, capture_output=True)
+        standby = stack.enter_context(primary.standby(*replicates))
+        with primary.connect(name) as connection:
+            wait_until(lambda: connection.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == 1,
+                       "the standby")
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+            wait_until(lambda: connection.value("SELECT sync_state FROM pg_stat_replication") == "sync", "both as one")
+        decides = [primary]
+
+        def sessions():
+            with decides[-1].connect(name) as connection:
+                return connection.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'")
+
+        url = f"postgres://weir@/{name}?host={primary.folder},{standby.folder}"
+        with Day(WeirServer("--store", url, "--threads", WORKERS), sessions, machine[2]) as day:
+            primary.stop(signal.SIGKILL)
+            day.wait_for_log("store_down")
+            day.lasts(0.2)
+            with standby.connect("postgres") as connection:
+                assert connection.value("SELECT pg_promote()")
+            decides.append(standby)
+            day.must_be_soon(day.wait_for_decisions())
+            day.must_be_well(1)
+
+
+@pytest.fixture
+def small_disk():
+    """40 MB, if they may be mounted."""
+    disk = Path(tempfile.mkdtemp(prefix="weir-disk-", dir="/tmp"))  # the server runs as another user
+    disk.chmod(0o755)
+    try:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", disk], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+        yield disk
+        subprocess.run(["umount", disk], check=True)
+    finally:
+        disk.rmdir()
+
+
+@pytest.mark.once
+def test_a_full_disk_refuses_new_keys_and_decides_for_the_others(small_disk, machine):
+    with PostgresServer() as server, FaultProxy(f"{server.folder}/.s.PGSQL.5432") as proxy:
+        place = Place(server, proxy, machine[2])
+        with place.connect() as connection, place.day() as day:
+            def is_decided(i):
+                return day.server.command("WEIR.TAKE", f"new{i}", "9/h")[0] == ALLOWED
+
+            folder = small_disk / "buckets"
+            folder.mkdir()
+            os.chown(folder, server.user.pw_uid, server.user.pw_gid)
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{folder}'")
+            connection.execute("ALTER TABLE weir.bucket SET TABLESPACE small")
+            connection.execute("CREATE TABLE filler (bytes text) TABLESPACE small")
+            connection.execute("ALTER TABLE filler ALTER COLUMN bytes SET STORAGE EXTERNAL")
+            for size in (10**6, 10**5, 10**3):
+                with contextlib.suppress(psycopg2.errors.DiskFull):
+                    while True:
+                        connection.execute("INSERT INTO filler VALUES (repeat('x', %s))", size)
+            numbers = iter(range(10**6))
+            wait_until(lambda: not is_decided(next(numbers)), "a page that cannot be made")
+            day.wait_for_decisions()
+            connection.execute("DROP TABLE filler")
+            connection.execute("CHECKPOINT")  # gives the disk back
+            wait_until(lambda: is_decided(next(numbers)), "a new key")
+            day.must_be_soon(day.wait_for_decisions())
+            day.must_be_well(day.count("store_down"))
 
 
 def test_the_network_fails_and_when_it_heals_the_schema_is_gone(place):

@@ -7,15 +7,18 @@
  *     kill_random [soak]
  *
  * Half of the operations go to buckets that stay; the other half make buckets that drain at once, in
- * slots that others have just left. Each operation takes place a little later than the one before. */
+ * slots that others have just left. Each operation takes place a little later than the one before.
+ *
+ * A worker is killed by a timer that it sets itself, some microseconds before: so it runs when it is killed, and
+ * nobody has to watch it, which would take the processor from it where there are few. */
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -25,7 +28,8 @@ enum {
     KEYS = 40,     // that stay
     LANDED = 1000, // kills inside an operation
     LANDED_SOAK = 5000,
-    OPERATIONS_MAX = 400, // that a worker lives for
+    OPERATIONS_MAX = 4000, // after which the timer is set
+    TIMER_NS_MAX = 50000,
     STEP_NS = 100,
     BLOCKED_S = 120
 };
@@ -41,7 +45,6 @@ struct worker {
     volatile bool is_inside;
     volatile uint64_t key; // that is being charged
     volatile uint64_t charged[KEYS];
-    volatile uint64_t operation_count;
 };
 
 struct books {
@@ -77,37 +80,55 @@ static void do_operation(struct worker *worker)
         worker->charged[key]++;
     }
     worker->key = NO_KEY;
-    worker->operation_count++;
 }
 
-static void start(struct worker *worker)
+/* By SIGKILL, soon. */
+static timer_t make_timer(void)
+{
+    struct sigevent kill_me = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &kill_me, &timer) != 0) {
+        give_up("no timer");
+    }
+    return timer;
+}
+
+static void start(struct worker *worker, uint64_t lifetime, uint64_t timer_ns)
 {
     pid_t pid = fork();
     if (pid < 0) {
         give_up("no process");
     }
     if (pid == 0) {
-        let_others_go_first(); // who kills has its turn in time
+        struct itimerspec soon = {.it_value.tv_nsec = 1 + (long)timer_ns};
+        timer_t timer = make_timer();
         for (uint64_t i = 0;; i++) {
-            do_operation(worker);
-            if (i % OPERATIONS_MAX == 0) {
-                (void)sched_yield();
+            if (i == lifetime) {
+                (void)timer_settime(timer, 0, &soon, NULL);
             }
+            do_operation(worker);
         }
     }
     worker->pid = pid;
 }
 
-/* Lets a worker live for some operations, then kills it. */
-static void kill_one(struct worker *worker, uint64_t lifetime)
+static struct worker *find_worker(pid_t pid)
 {
-    uint64_t from = worker->operation_count;
-    while (worker->operation_count - from < lifetime) {
-        (void)sched_yield(); // that it never gets there is what alarm() is for
+    for (int i = 0; i < WORKERS; i++) {
+        if (books->workers[i].pid == pid) {
+            return &books->workers[i];
+        }
     }
-    (void)kill(worker->pid, SIGKILL);
+    give_up("nobody's child");
+    return NULL;
+}
+
+/* Waits for the next one who is killed. */
+static struct worker *bury_one(void)
+{
     int status;
-    (void)waitpid(worker->pid, &status, 0);
+    (void)alarm(BLOCKED_S);
+    struct worker *worker = find_worker(wait(&status));
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
         give_up("a worker ended by itself");
     }
@@ -118,6 +139,7 @@ static void kill_one(struct worker *worker, uint64_t lifetime)
     }
     worker->is_inside = false;
     worker->key = NO_KEY;
+    return worker;
 }
 
 static void close_books(void)
@@ -165,16 +187,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < WORKERS; i++) {
         books->workers[i].random = world_random(&random);
         books->workers[i].key = NO_KEY;
-        start(&books->workers[i]);
+        start(&books->workers[i], 0, 0);
     }
     while (landed_count < goal && kill_count < 100 * goal) {
-        struct worker *worker = &books->workers[world_random(&random) % WORKERS];
-        (void)alarm(BLOCKED_S);
-        kill_one(worker, world_random(&random) % OPERATIONS_MAX);
-        start(worker);
+        uint64_t lifetime = world_random(&random) % OPERATIONS_MAX;
+        start(bury_one(), lifetime, world_random(&random) % TIMER_NS_MAX);
     }
     for (int i = 0; i < WORKERS; i++) {
-        kill_one(&books->workers[i], 1);
+        (void)bury_one();
     }
     world_lock_all(table);
     (void)alarm(0);

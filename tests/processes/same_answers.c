@@ -6,9 +6,10 @@
  *     same_answers [soak]
  *
  * Every process goes through the same random trace and asks its own private table each question; the
- * shared one is asked by the process whose turn it is. */
+ * shared one is asked by the process whose turn it is. The trace says how long a turn is, too: from one operation to
+ * some dozens. The others sleep meanwhile: where they looked again and again whether it is their turn, they took the
+ * processor from the one whose turn it was. */
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 enum {
     PROCESSES = 3,
     KEYS = 3000, // more than there are slots: 1536
+    TURN = 8,    // operations, in the mean
     COUNT = 100000,
     COUNT_SOAK = 10000000
 };
@@ -55,7 +57,25 @@ static bool is_same_detail(const struct weir_detail *a, const struct weir_detail
            && a->existed == b->existed;
 }
 
-static void walk(struct table *shared, uint64_t *turn, uint64_t mine, uint64_t count)
+/* A byte in the pipe of a process says that it is its turn. */
+static int turns[PROCESSES][2];
+
+static void give_turn(int process)
+{
+    if (write(turns[process][1], "", 1) != 1) {
+        give_up("no pipe");
+    }
+}
+
+static void wait_for_turn(int process)
+{
+    char byte;
+    if (read(turns[process][0], &byte, 1) != 1) {
+        give_up("no turn");
+    }
+}
+
+static void walk(struct table *shared, int mine, uint64_t count)
 {
     static const char *const LIMITS[] = {"7/3s capacity=6", "10/ms", "1/h capacity=3"};
     struct weir_rule rules[3];
@@ -63,6 +83,8 @@ static void walk(struct table *shared, uint64_t *turn, uint64_t mine, uint64_t c
         table_open(WEIR_MEMORY_BYTES_MIN - 4096, WEIR_EVENTS_BYTES_MIN);
     uint64_t random = 2463534242;
     uint64_t time_ns = S;
+    int turn = PROCESSES - 1; // whose it is
+    bool is_last = true;      // of that turn
     if (own == NULL) {
         give_up("no memory");
     }
@@ -84,11 +106,14 @@ static void walk(struct table *shared, uint64_t *turn, uint64_t mine, uint64_t c
         struct weir_detail expected_detail, detail;
         struct weir_decision expected =
             ask((struct table *)own, &question, &expected_detail, now_ns);
-        if (i % PROCESSES != mine) {
+        bool is_first = is_last;
+        turn = is_first ? (turn + 1) % PROCESSES : turn;
+        is_last = world_random(&random) % TURN == 0 || i == count - 1;
+        if (turn != mine) {
             continue;
         }
-        while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != i) {
-            (void)sched_yield();
+        if (is_first) {
+            wait_for_turn(mine);
         }
         struct weir_decision decision = ask(shared, &question, &detail, now_ns);
         if (!is_same(&decision, &expected) || !is_same_detail(&detail, &expected_detail)) {
@@ -97,22 +122,29 @@ static void walk(struct table *shared, uint64_t *turn, uint64_t mine, uint64_t c
                     i, weir_verdict_word(decision.verdict), decision.remaining,
                     weir_verdict_word(expected.verdict), expected.remaining);
         }
-        __atomic_store_n(turn, i + 1, __ATOMIC_RELEASE);
+        if (is_last) {
+            give_turn((mine + 1) % PROCESSES);
+        }
     }
     own->ops->close(own);
 }
 
 static void compare(const char *name, struct table *shared, uint64_t count)
 {
-    uint64_t *turn = world_share(sizeof *turn);
     pid_t children[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        if (pipe(turns[i]) != 0) {
+            give_up("no pipe");
+        }
+    }
+    give_turn(0);
     (void)fflush(stdout);
     (void)alarm(600); // if one gives up, the others would wait for it
-    for (uint64_t i = 0; i < PROCESSES; i++) {
+    for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] == 0) {
             (void)alarm(600);
-            walk(shared, turn, i, count);
+            walk(shared, i, count);
             _exit(0);
         }
     }
@@ -125,6 +157,9 @@ static void compare(const char *name, struct table *shared, uint64_t count)
             }
             give_up("%s: a process failed", name);
         }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        (void)(close(turns[i][0]), close(turns[i][1]));
     }
     struct weir_limiter_stats stats;
     shared->store.ops->stats(&shared->store, &stats);

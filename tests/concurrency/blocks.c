@@ -14,7 +14,14 @@
 
 #include "weir/limiter.h"
 
-enum { TAKERS = 3, ROUNDS = 20000, KEYS_BESIDE = 512, RACES = 4000, TAKES_IN_RACE = 4, FIT = 5 };
+enum {
+    TAKERS = 3,
+    ROUNDS = 20000 / EVERY,
+    KEYS_BESIDE = 512,
+    RACES = 4000 / EVERY,
+    TAKES_IN_RACE = 4,
+    FIT = 5
+};
 
 #define S UINT64_C(1000000000)
 

@@ -23,7 +23,7 @@ enum {
     EACH = 3, // operations of a thread in a window
     COUNT = THREADS * EACH,
     KEYS = 3,
-    WINDOWS = 30000,
+    WINDOWS = 30000 / EVERY,
     WINDOWS_SOAK = 1000000,
 };
 

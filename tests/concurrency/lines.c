@@ -30,7 +30,7 @@ enum {
     THREADS = 4,
     KEYS = 24,
     PLACES = 6,
-    TURNS = 30000,
+    TURNS = 30000 / EVERY,
     COLD_KEYS = 40000,
     ENTRIES = THREADS * TURNS * 4
 };

@@ -9,7 +9,7 @@
 
 #include "weir/bucket.h"
 
-enum { THREAD_COUNT = 4, ROUNDS = 10, TAKES = 200000 };
+enum { THREAD_COUNT = 4, ROUNDS = 10 / EVERY, TAKES = 200000 };
 
 #define CAPACITY UINT64_C(300000)
 

@@ -29,9 +29,14 @@
 #include "weir/clock.h"
 #include "weir/limiter.h"
 
-enum { THREADS = 4, BATCH_MAX = 40, SOAK_TIMES = 60 };
+enum {
+    THREADS = 4,
+    BATCH_MAX = 40,
+    TURNS_MIN = 150, // of each, however slow: so many fill the smallest table several times
+    SOAK_TIMES = 60
+};
 
-#define ROUND_NS    UINT64_C(1200000000)
+#define ROUND_NS    (UINT64_C(600000000) / EVERY)
 #define LATE_NS_MAX UINT64_C(4000000)
 
 /* One take that was allowed, at most `span_ns` before `now_ns`; a refund, if the cost is 0. */
@@ -147,8 +152,9 @@ static void do_turn(struct worker *worker)
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    while (weir_clock_now_ns() < worker->deadline_ns) {
+    for (int i = 0; i < TURNS_MIN || weir_clock_now_ns() < worker->deadline_ns;) {
         do_turn(worker);
+        i += i < TURNS_MIN;
     }
     return NULL;
 }

@@ -18,7 +18,7 @@
 
 #include "weir/limiter.h"
 
-enum { THREADS = 4, TAKES = 20000, HOT = 3, OTHERS = 6000, SOAK_TIMES = 60, COST_MAX = 4 };
+enum { THREADS = 4, TAKES = 20000 / EVERY, HOT = 3, OTHERS = 6000, SOAK_TIMES = 60, COST_MAX = 4 };
 
 #define MS          UINT64_C(1000000)
 #define LATE_NS_MAX UINT64_C(60000)

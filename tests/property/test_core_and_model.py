@@ -2,7 +2,7 @@
 """hypothesis compares the library with the reference model: short traces that it can shrink, and
 long ones, millions of operations in total, that are repeated by their seed.
 
-    WEIR_OPERATIONS=N   operations per long test, instead of 200,000
+    WEIR_OPERATIONS=N   operations per long test, instead of 100,000
     SOAK_MINUTES=N      `make soak`: long tests for so long"""
 
 import os
@@ -22,7 +22,7 @@ import libweir  # noqa: E402
 import model  # noqa: E402
 
 NOW_MAX = 2**62
-OPERATIONS = int(os.environ.get("WEIR_OPERATIONS", "200000"))
+OPERATIONS = int(os.environ.get("WEIR_OPERATIONS", "100000"))
 TRACE = 1500  # operations of a long trace
 pytestmark = pytest.mark.once
 

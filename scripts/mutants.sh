@@ -10,5 +10,6 @@
 need_build_tools
 pkg-config --exists cmocka || install_packages libcmocka-dev
 unless_stamped python fetch_python tests/requirements.lock || fail "no pytest"
+unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX=$PWD/build/pycache # nothing is left in the source tree
 exec "$PYTHON" tests/mutants/mutants.py run "$@"

@@ -11,6 +11,7 @@ RESULTS=$PWD/build/test-results
 C_TESTS_AT_ONCE=$(($(nproc) + 1)) # some have threads or processes of their own
 SYSTEM_TESTS_AT_ONCE=$((2 * $(nproc)))
 # Nothing is left in the source tree.
+unset PYTHONDONTWRITEBYTECODE # images for containers set it: then each worker of pytest translates all tests anew, for 4 s
 export PYTHONPYCACHEPREFIX=$PWD/build/pycache HYPOTHESIS_STORAGE_DIRECTORY=$PWD/build/hypothesis
 export NODE_PATH=$PWD/build/node/node_modules
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}

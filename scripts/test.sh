@@ -8,8 +8,7 @@
 started=$SECONDS
 RESULTS=$PWD/build/test-results
 # More tests at once than there are processors: many wait most of the time, for a deadline or a limit's rate.
-C_TESTS_AT_ONCE=$(($(nproc) + 1)) # some have threads or processes of their own
-SYSTEM_TESTS_AT_ONCE=$((2 * $(nproc)))
+TESTS_AT_ONCE=$((2 * $(nproc)))
 # Nothing is left in the source tree.
 unset PYTHONDONTWRITEBYTECODE # images for containers set it: then each worker of pytest translates all tests anew, for 4 s
 export PYTHONPYCACHEPREFIX=$PWD/build/pycache HYPOTHESIS_STORAGE_DIRECTORY=$PWD/build/hypothesis
@@ -27,9 +26,10 @@ broken() {
 
 # in_ctest RUN [ARGUMENT...]: a run is a preset, or PRESET-HOW.
 in_ctest() {
-    local preset=$1 log=$RESULTS/ctest-$1.log
+    local preset=$1 log=$RESULTS/ctest-$1.log at_once=$TESTS_AT_ONCE
+    [[ $1 != aarch64-* ]] || at_once=$(nproc) # qemu computes all the time
     progress "$preset: C tests"
-    ctest --test-dir "build/${preset%%-*}" -j "$C_TESTS_AT_ONCE" --timeout 600 -LE soak \
+    ctest --test-dir "build/${preset%%-*}" -j "$at_once" --timeout 600 -LE soak \
         --output-on-failure --no-tests=error --output-junit "$RESULTS/ctest-$preset.xml" \
         "${@:2}" >"$log" 2>&1 || grep -vE '^ *[0-9/]+ Test .* Passed|^ +Start ' "$log" || true
     [ -s "$RESULTS/ctest-$preset.xml" ] || broken "ctest of $preset (see $log)"
@@ -38,7 +38,7 @@ in_ctest() {
 # in_pytest RUN ARGUMENT...: dev-later is dev, with the store behind a wire. PRESET-database is for tests that bring a
 # database: it has 20 ms to answer, and shares this machine with them, so few run at once.
 in_pytest() {
-    local preset=$1 log=$RESULTS/pytest-$1.log binary=$PWD/build/${1%%-*}/weir at_once=$SYSTEM_TESTS_AT_ONCE
+    local preset=$1 log=$RESULTS/pytest-$1.log binary=$PWD/build/${1%%-*}/weir at_once=$TESTS_AT_ONCE
     case $1 in
         dev-later) binary=$PWD/build/dev/weir-delayed ;;
         *-database) at_once=$(nproc) ;;
@@ -69,25 +69,39 @@ in_qemu() {
     QEMU_CPU=max in_ctest aarch64-max -R '^concurrency\.' -E "^($SHARING|$ELSEWHERE)\$"
 }
 
+# give_way N: from here on, to what is less nice.
+give_way() { renice -n "$1" -p "$BASHPID" >/dev/null 2>&1 || true; }
+
 # Builds all presets, one after the other, and says of each whether it could. Those behind the first are built beside
-# the tests, and give way to them.
+# the tests, and give way to them. So do the tests under qemu, which take the time that others only wait; but they
+# get some of it in any case, for they have deadlines, too. They report to descriptor 3.
 build_all() {
-    local preset log
+    local preset log way=0 built=''
     for preset in "${PRESETS[@]}"; do
         log=$RESULTS/build-$preset.log
-        if wants "$preset" && { [ "$preset" != aarch64 ] || need_aarch64; } >"$log" 2>&1 && build "$preset" >>"$log" 2>&1
-        then say "$preset built"; else say "$preset broken"; fi
-        renice -n 15 -p "$BASHPID" >/dev/null 2>&1 || true
+        if wants "$preset" && { [ "$preset" != aarch64 ] || need_aarch64; } >"$log" 2>&1 && (give_way "$way" && build "$preset") >>"$log" 2>&1
+        then built+=" $preset"; say "$preset built"; else say "$preset broken"; fi
+        way=15
     done
+    give_way 10
+    [[ $built != *" aarch64"* ]] || in_qemu >&3 3>&-
+    say "aarch64 tested"
 }
 
 # wait_for_build PRESET: false if it could not be built.
 wait_for_build() {
-    local built='' how=''
+    local preset='' how=''
     progress "$1: building"
-    while [ "$built" != "$1" ] && read -r built how <&"$BUILDS"; do :; done
+    while [ "$preset" != "$1" ] && read -r preset how <&"$BUILDS"; do :; done
     [ -s "$RESULTS/build-$1.log" ] && cat "$RESULTS/build-$1.log"
-    [ "$built $how" = "$1 built" ] || { broken "the build of $1"; return 1; }
+    [ "$preset $how" = "$1 built" ] || { broken "the build of $1"; return 1; }
+}
+
+# wait_for_qemu: until the tests have ended that build_all runs last.
+wait_for_qemu() {
+    local preset='' how=''
+    progress "aarch64: the rest of its C tests"
+    while [ "$preset $how" != "aarch64 tested" ] && read -r preset how <&"$BUILDS"; do :; done
 }
 
 run_preset() {
@@ -111,7 +125,7 @@ run_preset() {
             in_ctest tsan && in_pytest tsan -m 'not alone and not slow and not once and not soak and not database' tests/system
             in_pytest tsan-database -m 'database and not slow and not once and not soak' tests/system
             ;;
-        aarch64) in_qemu ;;
+        aarch64) wait_for_qemu ;;
         *) fail "no tests for preset $1" ;;
     esac
 }
@@ -131,7 +145,7 @@ prepare() {
         say "  fetches by lock file into build/ (about 15 MB): pytest, hypothesis, redis-py, psycopg2, xdist;"
         say "    node-redis, ioredis; go-redis"
     fi
-    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about 18 minutes on 2 cores."
+    say "  then builds and tests with gcc, clang, the sanitizers, and for aarch64: about 13 minutes on 2 cores."
     say "  Nothing is fetched the next time."
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_for_tests $missing
@@ -145,7 +159,7 @@ prepare
 rm -rf "$RESULTS" && mkdir -p "$RESULTS"
 fetch_languages >"$RESULTS/fetch.log" 2>&1 &
 FETCHING=$!
-exec {BUILDS}< <(build_all)
+exec 3>&1 {BUILDS}< <(build_all) 3>&-
 for preset in "${PRESETS[@]}"; do run_preset "$preset"; done
 if ! wait "$FETCHING"; then
     cat "$RESULTS/fetch.log"

@@ -114,7 +114,7 @@ run_preset() {
         dev)
             in_ctest dev && in_pytest dev -m 'not soak and not database' tests
             in_pytest dev-database -m 'database and not soak' tests/system tests/conformance
-            in_pytest dev-later -m 'not slow and not once and not soak and not database' tests/system
+            in_pytest dev-later -m 'not slow and not once and not soak and not storeless and not database' tests/system
             ;;
         clang) in_ctest clang -E "^($ONCE)\$" ;;
         asan)

@@ -27,7 +27,7 @@ RECORDINGS = ROOT / "examples" / "recordings"
 sys.path.insert(0, str(ROOT / "tests" / "conformance"))
 import model  # noqa: E402
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.storeless]
 
 
 def simulate(*arguments, lines=(), code=0):

@@ -10,6 +10,7 @@ from weirserver import reads_configurations
 
 pytestmark = [
     pytest.mark.alone,
+    pytest.mark.storeless,
     pytest.mark.skipif(not reads_configurations(), reason="built without libyaml"),
 ]
 

@@ -326,7 +326,7 @@ static void dead_meanwhile(const char *limit)
 static void too_many(void)
 {
     enum { COUNT = 12 };
-    begin("too many", "50/s capacity=1", 1 << 20);
+    begin("too many", "4/s capacity=1", 1 << 20); // so that all of them are stopped before one goes
     people_fill_up(1);
     struct person *head = people_join(1, 30 * S);
     people_stop(head); // so that nobody goes

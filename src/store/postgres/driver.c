@@ -11,6 +11,8 @@
 #include "store/attendant.h"
 #include "store/driver.h"
 #include "store/postgres/link.h"
+#include "store/postgres/schema.h"
+#include "store/postgres/talk.h"
 #include "weir/postgres.h"
 
 /* ---- the store ---- */
@@ -74,7 +76,7 @@ static enum weir_status connect_store(struct postgres_store *postgres, struct we
     if (postgres->pq == NULL) {
         return WEIR_E_SYSTEM;
     }
-    enum weir_status checked = session_check_url(postgres->pq, &postgres->url, error);
+    enum weir_status checked = talk_check_url(postgres->pq, &postgres->url, error);
     if (checked != WEIR_OK) {
         return checked;
     }
@@ -114,7 +116,7 @@ static enum weir_status init(const char *text, struct weir_error *error)
         return parsed;
     }
     const struct libpq *pq = libpq_load(error);
-    return pq != NULL ? session_init_schema(pq, &url, error) : WEIR_E_SYSTEM;
+    return pq != NULL ? schema_init(pq, &url, error) : WEIR_E_SYSTEM;
 }
 
 /* Of postgresql://, too. */

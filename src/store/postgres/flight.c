@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "store/postgres/session.h"
+#include "store/postgres/schema.h"
 #include "store/postgres/swaps.h"
+#include "store/postgres/talk.h"
 #include "store/remote.h"
 #include "weir/clock.h"
 
@@ -438,11 +439,10 @@ static void say_error(const struct flight *flight, struct weir_error *error)
     const char *state = flight->pq->resultErrorField(flight->result, PG_DIAG_SQLSTATE);
     const char *text = flight->pq->resultErrorField(flight->result, PG_DIAG_MESSAGE_PRIMARY);
     char message[WEIR_ERROR_TEXT_MAX / 2];
-    session_copy_message(message, sizeof message, text != NULL ? text : "an answer without rows");
+    talk_copy_message(message, sizeof message, text != NULL ? text : "an answer without rows");
     (void)fail(error, WEIR_E_SYSTEM, 0, "%s (%s)%s", message, state != NULL ? state : "no SQLSTATE",
-               session_is_schema_missing(flight->pq, flight->result)
-                   ? "; weir store init makes the schema"
-                   : "");
+               schema_is_missing(flight->pq, flight->result) ? "; weir store init makes the schema"
+                                                             : "");
 }
 
 /* An error of libpq's own: the connection is gone. */
@@ -536,8 +536,7 @@ enum flight_state flight_hear(struct flight *flight, const struct libpq *pq, PGc
         end_count = result == NULL ? end_count + 1 : 0;
         if (end_count > 1 || (result != NULL && is_of_connection(pq, result))) {
             pq->clear(result); // one NULL stands between a statement and its sync
-            session_copy_message(error->message, sizeof error->message,
-                                 pq->errorMessage(connection));
+            talk_copy_message(error->message, sizeof error->message, pq->errorMessage(connection));
             return FLIGHT_BROKEN;
         }
         if (result == NULL) {

@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "store/postgres/attempt.h"
 #include "store/postgres/flight.h"
+#include "store/postgres/talk.h"
 
 #define RETRY_NS UINT64_C(250000000)
 
@@ -109,7 +110,7 @@ static void lose_connection(struct seat *seat, const char *why)
 static void lose_with_message(struct seat *seat)
 {
     char why[WEIR_ERROR_TEXT_MAX];
-    session_copy_message(why, sizeof why, seat->link->pq->errorMessage(seat->connection));
+    talk_copy_message(why, sizeof why, seat->link->pq->errorMessage(seat->connection));
     lose_connection(seat, why[0] != '\0' ? why : "the connection was closed");
 }
 

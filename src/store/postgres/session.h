@@ -8,17 +8,10 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/url.h"
 
-/* What version of schema.sql this weir needs. */
-enum { POSTGRES_SCHEMA_VERSION = 1 };
-
 /*   SESSION_READY    non-blocking, in pipeline mode
  *   SESSION_REFUSED  the server is there, and there is something to be put right: the password, the database, the schema
  *   SESSION_AWAY     there is no server now, or it does not decide: it starts, or has as many clients as it may have */
 enum session_result { SESSION_READY, SESSION_REFUSED, SESSION_AWAY };
-
-/* Whether libpq can read the URL: WEIR_OK, or WEIR_E_SYNTAX and why. */
-enum weir_status session_check_url(const struct libpq *pq, const struct postgres_url *url,
-                                   struct weir_error *error);
 
 /* Connects, looks whether the schema is there and may be used, makes the settings and prepares the statements.
  * If it fails, *connection is NULL and `error` says why, in one sentence without the password, and with the command
@@ -28,15 +21,5 @@ enum weir_status session_check_url(const struct libpq *pq, const struct postgres
 enum session_result session_open(PGconn **connection, const struct libpq *pq,
                                  const struct postgres_url *url, bool tells_apart,
                                  struct weir_error *error);
-
-/* Makes the schema, or brings it up to date. It may be there, and in use. */
-enum weir_status session_init_schema(const struct libpq *pq, const struct postgres_url *url,
-                                     struct weir_error *error);
-
-/* Whether a statement failed because there is no schema of weir. */
-bool session_is_schema_missing(const struct libpq *pq, const PGresult *result);
-
-/* A message of libpq's as one sentence: without a dot, in one line. */
-void session_copy_message(char *to, size_t size, const char *message);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * weir store: how a file of buckets is doing, and how to empty it or give it another size, while others use
- * it; and how to make a database ready. */
+ * it. What it does for a database is in store_database.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/store_database.h"
 #include "cli/store_option.h"
 #include "cli/store_resize.h"
 #include "core/quantity.h"
@@ -17,7 +18,16 @@
 #include "server/store_end.h"
 #include "server/stores.h"
 
-enum { OPTION_STORE, OPTION_EVENTS, OPTION_FORCE, OPTION_JSON };
+enum {
+    OPTION_STORE,
+    OPTION_EVENTS,
+    OPTION_FORCE,
+    OPTION_YES,
+    OPTION_ROLE,
+    OPTION_UNLOGGED,
+    OPTION_PRINT,
+    OPTION_JSON,
+};
 
 enum { GROW_FROM_PERCENT = 70 }; // of the slots in use: beyond 80 some may find no room
 
@@ -30,6 +40,14 @@ static const struct option OPTIONS[] = {
     [OPTION_FORCE] = {"force", NULL,
                       "of reset: make everything behind the header of the file new,\n"
                       "also if it is damaged; no other process may have the file open"},
+    [OPTION_YES] = {"yes", NULL, "of reset, for a database: do not ask"},
+    [OPTION_ROLE] = {"role", "NAME",
+                     "of init: give this role the rights and the settings that a server\n"
+                     "needs, and no more"},
+    [OPTION_UNLOGGED] = {"unlogged", NULL,
+                         "of init: writes less, and a crash of the database empties all\n"
+                         "buckets; a standby has none"},
+    [OPTION_PRINT] = {"print", NULL, "of init: print the SQL, and do nothing"},
     [OPTION_JSON] = {"json", NULL, "one line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -163,7 +181,9 @@ struct upkeep {
     struct store_option store;
     const char *action;
     uint64_t bytes, events_bytes; // of resize
-    bool force;                   // of reset
+    bool force, is_sure;          // of reset
+    struct database_plan plan;    // of init
+    bool prints;                  // likewise
     bool json;
 };
 
@@ -186,20 +206,6 @@ static int run_resize(const struct command *command, const struct place *place,
     store_end_begin(place->url, NULL);
     return store_resize(command, place->driver->files, place->path, upkeep->bytes,
                         upkeep->events_bytes, upkeep->json);
-}
-
-static int run_init(const struct command *command, const struct place *place, bool json)
-{
-    struct weir_error error;
-    if (place->driver->init == NULL) {
-        return usage_error(command, "there is nothing to be made ready: init is for a database");
-    }
-    if (place->driver->init(place->url, &error) != WEIR_OK) {
-        complain(command, "%s", error.message);
-        return CLI_FAILED;
-    }
-    (void)printf(json ? "{\"ready\":true}\n" : "it is ready\n");
-    return CLI_DONE;
 }
 
 /* Of a store that is not open. Looking after it must not make one. */
@@ -255,8 +261,45 @@ static int run_open(const struct command *command, const struct upkeep *upkeep)
     return code;
 }
 
+static bool is_for_database(const struct upkeep *upkeep)
+{
+    return is_action(upkeep, "init") || is_action(upkeep, "migrate");
+}
+
+static int run_database(const struct command *command, const struct place *place,
+                        const struct upkeep *upkeep)
+{
+    struct database_request request = {
+        .action = upkeep->action,
+        .url = place->url,
+        .upkeep = place->driver->database,
+        .plan = upkeep->plan,
+        .prints = upkeep->prints,
+        .is_sure = upkeep->is_sure,
+        .json = upkeep->json,
+    };
+    store_url_show(place->url, STORE_DRIVERS, request.shown, sizeof request.shown);
+    return store_database_run(command, &request);
+}
+
+/* The SQL of init needs no database. */
+static int print_schema(const struct command *command, const struct upkeep *upkeep)
+{
+    struct place place = {.url = "postgres://", .driver = NULL};
+    struct weir_error error;
+    place.driver = store_driver_find(place.url, STORE_DRIVERS, &error);
+    if (place.driver == NULL || place.driver->database == NULL) {
+        complain(command, "this weir was built without PostgreSQL (libpq-dev was not there)");
+        return CLI_FAILED;
+    }
+    return run_database(command, &place, upkeep);
+}
+
 static int run_action(const struct command *command, struct upkeep *upkeep)
 {
+    if (upkeep->prints) {
+        return print_schema(command, upkeep);
+    }
     struct place place;
     bool is_resize = is_action(upkeep, "resize");
     if (is_resize && is_forgotten(&upkeep->store)) {
@@ -268,8 +311,12 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
     if (code != CLI_DONE) {
         return code;
     }
-    if (is_action(upkeep, "init")) {
-        return run_init(command, &place, upkeep->json);
+    if (is_for_database(upkeep) && place.driver->database == NULL) {
+        return usage_error(command, "%s is for a database: postgres://HOST/DATABASE",
+                           upkeep->action);
+    }
+    if (place.driver->database != NULL && !is_resize && !upkeep->force) {
+        return run_database(command, &place, upkeep);
     }
     if ((is_resize || upkeep->force) && place.driver->files == NULL) {
         return usage_error(command, "only a file has a size and a header: file:/PATH");
@@ -286,12 +333,12 @@ static int read_word(const struct command *command, struct upkeep *upkeep, const
         upkeep->action = word;
         return CLI_DONE;
     }
-    if (is_action(upkeep, "init") && upkeep->store.url == NULL) {
+    if (strchr(word, ':') != NULL && upkeep->store.url == NULL) {
         upkeep->store.url = word;
         return CLI_DONE;
     }
     if (!is_action(upkeep, "resize")) {
-        return usage_error(command, "one of status, resize, reset, init");
+        return usage_error(command, "one of status, resize, reset, init, migrate, and a URL");
     }
     if (upkeep->bytes != 0) {
         return usage_error(command, "one size");
@@ -313,23 +360,42 @@ static int read_events(const struct command *command, struct upkeep *upkeep, con
     return CLI_DONE;
 }
 
-static int check_action(const struct command *command, const struct upkeep *upkeep)
+static int check_options(const struct command *command, const struct upkeep *upkeep)
 {
-    bool is_resize = is_action(upkeep, "resize");
-    if (!is_resize && !is_action(upkeep, "status") && !is_action(upkeep, "reset")
-        && !is_action(upkeep, "init")) {
-        return usage_error(command, "say what to do: status, resize, reset or init");
-    }
-    if (is_resize && upkeep->bytes == 0) {
-        return usage_error(command, "to what size? weir store resize 64M");
-    }
-    if (!is_resize && upkeep->events_bytes != 0) {
-        return usage_error(command, "--events is an option of resize");
-    }
-    if (upkeep->force && !is_action(upkeep, "reset")) {
-        return usage_error(command, "--force is an option of reset");
+    const struct {
+        bool is_there;
+        const char *option, *action;
+    } GIVEN[] = {
+        {upkeep->events_bytes != 0, "events", "resize"},
+        {upkeep->force, "force", "reset"},
+        {upkeep->is_sure, "yes", "reset"},
+        {upkeep->plan.role != NULL, "role", "init"},
+        {upkeep->plan.is_unlogged, "unlogged", "init"},
+        {upkeep->prints, "print", "init"},
+    };
+    for (size_t i = 0; i < sizeof GIVEN / sizeof GIVEN[0]; i++) {
+        if (GIVEN[i].is_there && !is_action(upkeep, GIVEN[i].action)) {
+            return usage_error(command, "--%s is an option of %s", GIVEN[i].option,
+                               GIVEN[i].action);
+        }
     }
     return CLI_DONE;
+}
+
+static int check_action(const struct command *command, const struct upkeep *upkeep)
+{
+    static const char *const ACTIONS[] = {"status", "resize", "reset", "init", "migrate"};
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++) {
+        is_known = is_known || is_action(upkeep, ACTIONS[i]);
+    }
+    if (!is_known) {
+        return usage_error(command, "say what to do: status, resize, reset, init or migrate");
+    }
+    if (is_action(upkeep, "resize") && upkeep->bytes == 0) {
+        return usage_error(command, "to what size? weir store resize 64M");
+    }
+    return check_options(command, upkeep);
 }
 
 static int run_store(const struct command *command, int count, char **words)
@@ -343,6 +409,10 @@ static int run_store(const struct command *command, int count, char **words)
         case OPTION_STORE: upkeep.store.url = value; break;
         case OPTION_EVENTS: code = read_events(command, &upkeep, value); break;
         case OPTION_FORCE: upkeep.force = true; break;
+        case OPTION_YES: upkeep.is_sure = true; break;
+        case OPTION_ROLE: upkeep.plan.role = value; break;
+        case OPTION_UNLOGGED: upkeep.plan.is_unlogged = true; break;
+        case OPTION_PRINT: upkeep.prints = true; break;
         case OPTION_JSON: upkeep.json = true; break;
         case ARGUMENT_HELP: command_help(command); return CLI_DONE;
         case ARGUMENT_WORD: code = read_word(command, &upkeep, value); break;
@@ -358,9 +428,10 @@ static int run_store(const struct command *command, int count, char **words)
 
 const struct command STORE_COMMAND = {
     .name = "store",
-    .words = "status|resize SIZE|reset|init URL",
-    .summary = "look after a file of buckets, or make a database ready",
+    .words = "status|resize SIZE|reset|init|migrate [URL]",
+    .summary = "look after a file of buckets, or a database",
     .about =
+        "Of a file:\n"
         "status says how full the file is, and how often there was no room for a bucket.\n"
         "resize moves all buckets to a file of another size, 64K to 16T, which gets the name of\n"
         "the first. None is lost, nor a charge: takes wait for a moment, and go on there.\n"
@@ -368,15 +439,20 @@ const struct command STORE_COMMAND = {
         "Others may use the file meanwhile. reset --force needs it for itself, and heals a file "
         "that\n"
         "is damaged: it looks at nothing but the header.\n"
-        "init makes the schema of weir in a database of PostgreSQL, or brings it up to date, "
-        "while\n"
-        "servers use it.",
+        "\n"
+        "Of a database of PostgreSQL, which servers may use meanwhile:\n"
+        "init makes the schema of weir, or renews its functions. --role lets a role use it.\n"
+        "status says how the schema, the role, the table and its pruning are doing.\n"
+        "migrate brings an older schema to the version that this weir needs.\n"
+        "reset forgets all buckets. It asks first.",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
                 "    weir store resize 64M\n"
                 "    weir store reset\n"
                 "    weir store reset --force --store file:/var/lib/weir/buckets\n"
-                "    weir store init postgres://weir@db.example/limits\n",
+                "    weir store init postgres://owner@db.example/limits --role weir\n"
+                "    weir store init --role weir --print | psql limits\n"
+                "    weir store status postgres://weir@db.example/limits\n",
     .options = OPTIONS,
     .run = run_store,
 };

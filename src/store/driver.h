@@ -10,6 +10,7 @@
 #ifndef WEIR_STORE_DRIVER_H
 #define WEIR_STORE_DRIVER_H
 
+#include "store/database.h"
 #include "store/store.h"
 
 enum { STORE_SHOWN_MAX = 1024 }; // of a URL in messages, with its NUL
@@ -33,8 +34,7 @@ struct store_settings {
  *   open()        as weir_limiter_open(). The URL has been read
  *   files         looking after a store that is not open; NULL: not offered
  *   show()        the URL as others may see it: without a password. NULL: as it is
- *   init()        makes in a database what the store needs there; it may be there already. NULL: there is nothing
- *                 to be made */
+ *   database      looking after a store in a database; NULL: it is in none */
 struct weir_store_driver {
     const char *scheme;
     const char *form;
@@ -44,7 +44,7 @@ struct weir_store_driver {
                              struct weir_error *error);
     const struct file_upkeep *files;
     void (*show)(const char *url, char *shown, size_t size);
-    enum weir_status (*init)(const char *url, struct weir_error *error);
+    const struct database_upkeep *database;
 };
 
 /* The driver of this URL: one of `more`, which may be NULL and ends with NULL, or else one of libweir's. NULL, and

@@ -36,7 +36,7 @@ INCLUDED_BY = {
                       "server", "cli", "cli/explain", "cli/pipe", "cli/simulate"},
     "limiter/shared_lines": {"limiter/lines", "server", "cli"},
     "protocol/http1": set(),
-    "protocol/json": {"protocol/http1"},
+    "protocol/json": {"protocol/http1", "cli"},
     "protocol/resp": {"server"},
     "store/postgres": set(),
     "store/table": set(),

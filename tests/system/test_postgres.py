@@ -611,14 +611,15 @@ def test_a_store_that_refuses_ends_the_start_with_one_sentence(postgres, store):
         connection.execute("CREATE ROLE stranger LOGIN")
         assert "this role may not use the schema of weir" in refusal(store.url.replace("weir@", "stranger@"))
         connection.execute("GRANT USAGE ON SCHEMA weir TO stranger; GRANT SELECT ON ALL TABLES IN SCHEMA weir TO stranger")
-        assert "GRANT SELECT, INSERT, UPDATE" in refusal(store.url.replace("weir@", "stranger@"))
-        connection.execute("GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA weir TO stranger")
+        assert "weir store init URL --role NAME" in refusal(store.url.replace("weir@", "stranger@"))
+        connection.execute("GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA weir TO stranger")
         done = weir("take", "a", "1/s", "--store", store.url.replace("weir@", "stranger@"))
         assert done.stderr == "", done
         connection.execute("UPDATE weir.upkeep SET version = 99")
         assert "version 99, and this weir knows 1: it needs a newer weir" in refusal(store.url)
         connection.execute("UPDATE weir.upkeep SET version = 0")
         assert "version 0, and this weir needs 1" in refusal(store.url)
+        assert f"weir store migrate '{store.url}'" in refusal(store.url)
 
 
 def test_a_password_is_taken_from_where_libpq_looks_for_it(own_store):
@@ -683,8 +684,6 @@ def test_init_is_for_databases_and_can_be_done_again(store, tmp_path):
     assert weir("take", "a", "1/h", "--store", f"file:{tmp_path}/b").returncode == 0
     done = weir("store", "init", f"file:{tmp_path}/b")
     assert done.returncode == 2 and "init is for a database" in done.stderr
-    done = weir("store", "status", "--store", store.url)
-    assert done.returncode == 3 and "is looked after by its own tools" in done.stderr
     for action in (["resize", "1M"], ["reset", "--force"]):
         done = weir("store", *action, "--store", store.url)
         assert done.returncode == 2 and "only a file has a size" in done.stderr

@@ -11,8 +11,8 @@
 #include "store/attendant.h"
 #include "store/driver.h"
 #include "store/postgres/link.h"
-#include "store/postgres/schema.h"
 #include "store/postgres/talk.h"
+#include "store/postgres/upkeep.h"
 #include "weir/postgres.h"
 
 /* ---- the store ---- */
@@ -108,17 +108,6 @@ static enum weir_status open_store(struct store **store, const char *text,
     return WEIR_OK;
 }
 
-static enum weir_status init(const char *text, struct weir_error *error)
-{
-    struct postgres_url url;
-    enum weir_status parsed = postgres_url_parse(&url, text, error);
-    if (parsed != WEIR_OK) {
-        return parsed;
-    }
-    const struct libpq *pq = libpq_load(error);
-    return pq != NULL ? schema_init(pq, &url, error) : WEIR_E_SYSTEM;
-}
-
 /* Of postgresql://, too. */
 const struct weir_store_driver weir_postgres_driver = {
     .scheme = "postgres",
@@ -126,5 +115,5 @@ const struct weir_store_driver weir_postgres_driver = {
     .read = read_url,
     .open = open_store,
     .show = postgres_url_show,
-    .init = init,
+    .database = &postgres_upkeep,
 };

@@ -91,7 +91,7 @@ enum session_result session_open(PGconn **connection, const struct libpq *pq,
     *connection = NULL;
     PGconn *made = talk_open(pq, url, error);
     if (made == NULL) {
-        return tells_apart && !talk_is_refused(pq, url) ? SESSION_AWAY : SESSION_REFUSED;
+        return tells_apart && !talk_is_refused(pq, url, error) ? SESSION_AWAY : SESSION_REFUSED;
     }
     enum session_result result = make_ready(pq, made, url, error);
     if (result == SESSION_READY) {

@@ -5,6 +5,10 @@
 #define WEIR_STORE_POSTGRES_SQL_H
 
 extern const char SQL_SCHEMA[];
+extern const char SQL_ROLE[];
+extern const char SQL_STATUS[];
+extern const char SQL_RESET[];
+extern const char SQL_HOLDER[];
 extern const char SQL_SESSION[];
 extern const char SQL_TAKE_ONE[];
 extern const char SQL_TAKE_MANY[];

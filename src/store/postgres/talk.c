@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/postgres/talk.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,9 +127,13 @@ static bool wait_for(const struct libpq *pq, const PGconn *connection, short eve
                      uint64_t until_ns)
 {
     struct pollfd socket = {.fd = pq->socket(connection), .events = events};
-    uint64_t at_ns = talk_now_ns();
-    int wait_ms = at_ns < until_ns ? (int)((until_ns - at_ns) / 1000000) + 1 : 0;
-    return poll(&socket, 1, wait_ms) > 0;
+    int ready;
+    do { // a signal whose handler notes it, ^C for example, is for the caller to look at
+        uint64_t at_ns = talk_now_ns();
+        int wait_ms = at_ns < until_ns ? (int)((until_ns - at_ns) / 1000000) + 1 : 0;
+        ready = poll(&socket, 1, wait_ms);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
 }
 
 PGresult *talk_hear(const struct libpq *pq, PGconn *connection, int is_sent, uint64_t until_ns)
@@ -204,7 +209,26 @@ static void find_state(const struct libpq *pq, const struct postgres_url *url, c
     pq->finish(connection);
 }
 
-bool talk_is_refused(const struct libpq *pq, const struct postgres_url *url)
+/* What helps against a refusal. */
+static const char *advice(const char *state, const char *message)
+{
+    static const struct {
+        const char *state, *text;
+    } ADVICE[] = {
+        {"28P01", "; weir takes it from the URL, PGPASSWORD or ~/.pgpass"},
+        {"28000", "; CREATE ROLE makes one, and pg_hba.conf lets it in"},
+        {"3D000", "; CREATE DATABASE makes it"},
+    };
+    for (size_t i = 0; i < sizeof ADVICE / sizeof ADVICE[0]; i++) {
+        if (strcmp(state, ADVICE[i].state) == 0) {
+            return ADVICE[i].text;
+        }
+    }
+    return strstr(message, "no password supplied") != NULL ? ADVICE[0].text : "";
+}
+
+bool talk_is_refused(const struct libpq *pq, const struct postgres_url *url,
+                     struct weir_error *error)
 {
     const char *keywords[KEYWORD_COUNT + 1], *values[KEYWORD_COUNT + 1];
     fill_keywords(keywords, values, url);
@@ -213,5 +237,8 @@ bool talk_is_refused(const struct libpq *pq, const struct postgres_url *url)
         return false;
     }
     find_state(pq, url, state);
+    size_t length = strlen(error->message);
+    (void)snprintf(error->message + length, sizeof error->message - length, "%s",
+                   advice(state, error->message));
     return state[0] != '\0' && strncmp(state, "53", 2) != 0 && strncmp(state, "57", 2) != 0;
 }

@@ -34,8 +34,10 @@ enum weir_status talk_check_url(const struct libpq *pq, const struct postgres_ur
 PGconn *talk_open(const struct libpq *pq, const struct postgres_url *url, struct weir_error *error);
 
 /* Asks once more after talk_open() has failed. Whether a server is there, and will refuse us until somebody puts
- * something right. One that has as many clients as it may have (class 53), or is starting or ending (57), will not. */
-bool talk_is_refused(const struct libpq *pq, const struct postgres_url *url);
+ * something right. One that has as many clients as it may have (class 53), or is starting or ending (57), will not. Adds to
+ * `error`, which talk_open() has filled, what helps. */
+bool talk_is_refused(const struct libpq *pq, const struct postgres_url *url,
+                     struct weir_error *error);
 
 /* Sends SQL, which may be several statements. Returns as talk_hear(). */
 PGresult *talk_ask(const struct libpq *pq, PGconn *connection, const char *text, uint64_t until_ns);

@@ -263,7 +263,7 @@ static int run_open(const struct command *command, const struct upkeep *upkeep)
 
 static bool is_for_database(const struct upkeep *upkeep)
 {
-    return is_action(upkeep, "init") || is_action(upkeep, "migrate");
+    return is_action(upkeep, "init") || is_action(upkeep, "migrate") || is_action(upkeep, "prune");
 }
 
 static int run_database(const struct command *command, const struct place *place,
@@ -338,7 +338,8 @@ static int read_word(const struct command *command, struct upkeep *upkeep, const
         return CLI_DONE;
     }
     if (!is_action(upkeep, "resize")) {
-        return usage_error(command, "one of status, resize, reset, init, migrate, and a URL");
+        return usage_error(command,
+                           "one of status, resize, reset, init, migrate, prune, and a URL");
     }
     if (upkeep->bytes != 0) {
         return usage_error(command, "one size");
@@ -384,13 +385,14 @@ static int check_options(const struct command *command, const struct upkeep *upk
 
 static int check_action(const struct command *command, const struct upkeep *upkeep)
 {
-    static const char *const ACTIONS[] = {"status", "resize", "reset", "init", "migrate"};
+    static const char *const ACTIONS[] = {"status", "resize", "reset", "init", "migrate", "prune"};
     bool is_known = false;
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++) {
         is_known = is_known || is_action(upkeep, ACTIONS[i]);
     }
     if (!is_known) {
-        return usage_error(command, "say what to do: status, resize, reset, init or migrate");
+        return usage_error(command,
+                           "say what to do: status, resize, reset, init, migrate or prune");
     }
     if (is_action(upkeep, "resize") && upkeep->bytes == 0) {
         return usage_error(command, "to what size? weir store resize 64M");
@@ -428,7 +430,7 @@ static int run_store(const struct command *command, int count, char **words)
 
 const struct command STORE_COMMAND = {
     .name = "store",
-    .words = "status|resize SIZE|reset|init|migrate [URL]",
+    .words = "status|resize SIZE|reset|init|migrate|prune [URL]",
     .summary = "look after a file of buckets, or a database",
     .about =
         "Of a file:\n"
@@ -444,6 +446,8 @@ const struct command STORE_COMMAND = {
         "init makes the schema of weir, or renews its functions. --role lets a role use it.\n"
         "status says how the schema, the role, the table and its pruning are doing.\n"
         "migrate brings an older schema to the version that this weir needs.\n"
+        "prune deletes the buckets that have been empty for a minute, as servers do all the "
+        "while.\n"
         "reset forgets all buckets. It asks first.",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"

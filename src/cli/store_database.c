@@ -175,6 +175,73 @@ static int run_migrate(const struct command *command, const struct database_requ
     return CLI_DONE;
 }
 
+/* ---- prune ---- */
+
+/* ^C ends it behind the pages that it is at. */
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static void catch_interrupts(void)
+{
+    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
+        (void)sigaction(SIGNALS[i], &action, NULL);
+    }
+}
+
+/*   is_shown  on a terminal
+ *   percent   of the table that is done */
+struct progress {
+    bool is_shown;
+    uint64_t percent;
+};
+
+static bool watch_prune(void *context, uint64_t done, uint64_t total)
+{
+    struct progress *progress = context;
+    uint64_t percent = 100 * done / total;
+    if (progress->is_shown && percent != progress->percent) {
+        (void)fprintf(stderr, "\rpruning %3" PRIu64 " %%", percent);
+    }
+    progress->percent = percent;
+    return is_interrupted == 0 || done == total;
+}
+
+static int run_prune(const struct command *command, const struct database_request *request)
+{
+    struct progress progress = {.is_shown = !request->json && isatty(STDERR_FILENO) != 0};
+    struct database_pruning done;
+    struct weir_error error = {.message = ""};
+    catch_interrupts();
+    enum weir_status status =
+        request->upkeep->prune(request->url, watch_prune, &progress, &done, &error);
+    if (progress.is_shown) {
+        (void)fprintf(stderr, "\r%-13s\r", "");
+    }
+    if (status != WEIR_OK) {
+        return failed(command, &error);
+    }
+    if (request->json) {
+        (void)printf("{\"pruned\":%" PRIu64 ",\"whole\":%s}\n", done.pruned_count,
+                     done.is_whole ? "true" : "false");
+    } else if (done.is_whole) {
+        (void)printf("deleted %" PRIu64 " buckets that had been empty for a minute\n",
+                     done.pruned_count);
+    } else {
+        (void)printf("stopped after %" PRIu64 " %% of the table: deleted %" PRIu64
+                     " buckets that had been empty for a minute\n",
+                     progress.percent, done.pruned_count);
+    }
+    return done.is_whole ? CLI_DONE : CLI_FAILED;
+}
+
 /* ---- reset ---- */
 
 /* Whether the person at the terminal says y or yes. */
@@ -215,10 +282,8 @@ int store_database_run(const struct command *command, const struct database_requ
         const char *name;
         int (*run)(const struct command *command, const struct database_request *request);
     } ACTIONS[] = {
-        {"status", run_status},
-        {"init", run_init},
-        {"migrate", run_migrate},
-        {"reset", run_reset},
+        {"status", run_status}, {"init", run_init},   {"migrate", run_migrate},
+        {"prune", run_prune},   {"reset", run_reset},
     };
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++) {
         if (strcmp(request->action, ACTIONS[i].name) == 0) {

@@ -808,6 +808,28 @@ def test_prune_leaves_a_bucket_whose_block_begins_meanwhile(store, background, i
     assert asker.buckets() == {name: (DISPLACED_NS, 0), block_name(name): (NOON, 0)}
 
 
+def test_of_several_pruners_one_goes_on(store):
+    """The one that finds the page where it saw it last."""
+    one, other = store.session(), store.session()
+    for name in names(500):
+        put(one, name, 0)
+    prune = "SELECT pruned, page FROM weir.prune_from(%s, 1)"
+    assert one.execute(prune, -1) == [(None, 0)]  # a first look
+    [[pruned, page]] = one.execute(prune, 0)
+    assert pruned > 0 and page == 1
+    assert other.execute(prune, 0) == [(None, 1)]
+    assert one.execute(prune, 1)[0][1] == 2
+    assert other.execute(prune, 1) == [(None, 2)]
+    assert other.execute(prune, 2)[0][1] == 3  # the first one has not come again
+    assert one.execute(prune, 2) == [(None, 3)]
+    one.execute("BEGIN")
+    one.execute(prune, 3)
+    assert one.value("SHOW synchronous_commit") == "off"
+    assert other.execute(prune, 3) == [(0, 3)]  # it does not wait
+    one.execute("COMMIT")
+    assert one.value("SHOW synchronous_commit") == "on"
+
+
 # Swap
 
 

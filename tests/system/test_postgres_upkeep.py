@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -266,7 +267,7 @@ def test_a_newer_schema_says_which_weir_it_needs(ready):
 
 
 def test_what_is_not_there_is_told_with_the_command_that_makes_it(database):
-    for command in (["status"], ["migrate"], ["reset", "--yes"]):
+    for command in (["status"], ["migrate"], ["prune"], ["reset", "--yes"]):
         assert f"this makes it: weir store init '{database.url}'" in refused(*command, database.url)
     with database.connect() as connection:
         connection.execute("CREATE SCHEMA weir; CREATE TABLE weir.upkeep (i int)")
@@ -275,12 +276,127 @@ def test_what_is_not_there_is_told_with_the_command_that_makes_it(database):
 
 
 def test_what_cannot_be_reached_is_told_with_what_helps(database):
-    for command in (["status"], ["init"], ["migrate"], ["reset", "--yes"]):
+    for command in (["status"], ["init"], ["migrate"], ["prune"], ["reset", "--yes"]):
         assert "CREATE DATABASE makes it" in refused(*command, database.server.url("nosuch"))
         assert "CREATE ROLE makes one" in refused(*command, database.url_of("nobody"))
         assert "No such file" in refused(*command, "postgres://weir@/x?host=/nowhere")
         assert "is postgres://USER@HOST:PORT" in refused(*command, "postgres://a/b@c", code=2)
         assert "invalid URI query parameter" in refused(*command, database.url + "&nosuch=1")
+
+
+# ---- pruning ----
+
+
+def looks(connection):
+    """The session and the instant of each last statement that is pruning's."""
+    return {(pid, start) for pid, start in connection.execute(
+        "SELECT pid, query_start FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%prune_from(%'"
+        " AND pid <> pg_backend_pid()")}
+
+
+def test_a_server_prunes_by_itself(ready):
+    with ready.connect() as connection:
+        fill(connection, 5000)
+        fill_late = "INSERT INTO weir.bucket VALUES (gen_random_uuid(), weir.now_ns(NULL) - 30000000000, 0, 0)"
+        connection.execute(fill_late)
+        pages = connection.value("SELECT pg_relation_size('weir.bucket') / 8192")
+        assert pages > 3 * 16  # more than one statement
+        with WeirServer("--store", ready.url, "--threads", "2") as server:
+            wait_until(lambda: connection.value("SELECT count(*) FROM weir.bucket WHERE ns = 0") == 0, "it to prune")
+            wait_until(lambda: connection.value("SELECT next_page FROM weir.upkeep") == 0, "the end of the round")
+            assert connection.value("SELECT count(*) FROM weir.bucket") == 1  # not for a minute yet
+            assert server.command("WEIR.TAKE", "a", "5/h")[0] == 0
+            sessions = connection.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'")
+            assert sessions <= 2 * 2
+            assert "store_down" not in server.log
+
+
+def test_a_server_prunes_over_a_connection_that_takes_do_not_need(ready):
+    """A statement of pruning that hangs: takes go on over the other connection."""
+    with ready.connect() as connection:
+        connection.execute("CREATE OR REPLACE FUNCTION weir.prune(pages integer, reading bigint DEFAULT NULL)"
+                           " RETURNS bigint LANGUAGE sql AS 'SELECT pg_sleep(10); SELECT 0::bigint'")
+        hanging = ("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%prune_from(%%' AND state = 'active'"
+                   " AND pid <> pg_backend_pid() AND datname = current_database()")
+        with WeirServer("--store", ready.url, "--threads", "1") as server:
+            wait_until(lambda: connection.value(hanging) == 1, "pruning")
+            taken = 0
+            while connection.value(hanging) == 1:  # statement_timeout ends it
+                taken += server.command("WEIR.TAKE", f"a{taken}", "9/s")[0] == 0
+            assert taken > 0
+            assert "store_down" not in server.log
+
+
+def test_a_server_leaves_pruning_to_another_that_is_at_it(ready):
+    with ready.connect() as connection:
+        fill(connection, 100)
+        seen = set()
+
+        def has_looked_twice():
+            connection.execute("UPDATE weir.upkeep SET next_page = next_page % 1000 + 1")
+            seen.update(looks(connection))
+            return len(seen) >= 2
+
+        with WeirServer("--store", ready.url, "--threads", "1"):
+            wait_until(has_looked_twice, "two looks")
+            assert connection.value("SELECT count(*) FROM weir.bucket") == 100
+
+
+def test_a_server_does_not_prune_by_a_clock_that_decides_nothing(ready):
+    """The buckets of a test's clock are of another time. It would look before the other one looks twice."""
+    with ready.connect() as connection, WeirServer("--store", ready.url, "--threads", "1", "--test-clock") as other:
+        wait_until(lambda: other.command("WEIR.TAKE", "a", "5/h")[0] == 0, "a take")
+        with WeirServer("--store", ready.url, "--threads", "1"):
+            seen = set()
+            wait_until(lambda: (seen.update(looks(connection)), len(seen) >= 2)[1], "two looks of the other one")
+            assert len({pid for pid, _ in seen}) == 1
+
+
+def test_pruning_that_fails_keeps_nobody_from_taking(ready):
+    with ready.connect() as connection:
+        connection.execute("CREATE OR REPLACE FUNCTION weir.prune(pages integer, reading bigint DEFAULT NULL)"
+                           " RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''broken''; END'")
+        with WeirServer("--store", ready.url, "--threads", "1") as server:
+            seen = set()
+            wait_until(lambda: (seen.update(looks(connection)), len(seen) >= 2)[1], "two statements")
+            pids = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'weir' ORDER BY pid")
+            wait_until(lambda: server.command("WEIR.TAKE", "a", "9/s")[0] == 0, "a take")
+            assert connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE application_name = 'weir' ORDER BY pid") == pids
+            assert "store_down" not in server.log
+
+
+def test_prune_looks_at_the_whole_table_once(ready):
+    assert said("prune", ready.url) == "deleted 0 buckets that had been empty for a minute\n"  # no page at all
+    with ready.connect() as connection:
+        fill(connection, 3000)
+        connection.execute("INSERT INTO weir.bucket VALUES (gen_random_uuid(), %s, 0, 0)", 2**62)
+        connection.execute("UPDATE weir.upkeep SET next_page = 20")  # where servers are
+        assert said("prune", ready.url) == "deleted 3000 buckets that had been empty for a minute\n"
+        assert connection.value("SELECT count(*) FROM weir.bucket") == 1
+        fill(connection, 10)
+        assert json.loads(said("prune", "--json", "--store", ready.url)) == {"pruned": 10, "whole": True}
+        connection.execute("TRUNCATE weir.bucket")
+        fill(connection, 10)  # a page
+        assert said("prune", ready.url) == "deleted 10 buckets that had been empty for a minute\n"
+
+
+def test_prune_shows_how_far_it_is_and_ends_behind_its_pages(ready):
+    with ready.connect() as connection, ready.connect() as observer:
+        fill(connection, 5000)
+        terminal = Terminal("store", "prune", ready.url)
+        text = terminal.read_all()
+        assert "pruning  " in text and "deleted 5000 buckets" in text and terminal.process.returncode == 0
+        fill(connection, 5000)
+        connection.execute("BEGIN; SELECT 1 FROM weir.upkeep FOR UPDATE")  # as another one that prunes
+        process = subprocess.Popen([weir_binary(), "store", "prune", ready.url], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: looks(observer), "its first statement")
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=DEADLINE_S) == (
+            "stopped after 0 % of the table: deleted 0 buckets that had been empty for a minute\n", "")
+        assert process.returncode == 3
+        connection.execute("ROLLBACK")
 
 
 # ---- reset ----

@@ -90,13 +90,13 @@ static enum weir_status open_store(struct store **store, const char *text,
 {
     struct weir_error unused;
     error = error != NULL ? error : &unused;
-    (void)settings; // names and clock are those of all hosts
     struct postgres_store *postgres = calloc(1, sizeof *postgres);
     if (postgres == NULL) {
         return fail(error, WEIR_E_NO_MEMORY, 0, "no memory for a store");
     }
     postgres->store.ops = &OPS;
     postgres->owner = getpid();
+    postgres->prunes = !settings->is_caller_clock; // prune() has the database's
     enum weir_status opened = postgres_url_parse(&postgres->url, text, error);
     postgres->store.deadline_ns = postgres->url.deadline_ms * NS_PER_MS;
     opened = opened == WEIR_OK ? connect_store(postgres, error) : opened;

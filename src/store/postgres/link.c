@@ -5,11 +5,16 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "platform/random.h"
 #include "store/postgres/attempt.h"
 #include "store/postgres/flight.h"
+#include "store/postgres/pruning.h"
 #include "store/postgres/talk.h"
 
 #define RETRY_NS UINT64_C(250000000)
+#define PRUNE_LATE_NS                                                                              \
+    UINT64_C(2000000000) // a statement that has no answer by then: its connection is lost
+#define PRUNE_OVERDUE_NS UINT64_C(1000000000) // it goes before takes that wait, if they never stop
 
 enum { SEAT_COUNT = 2, FLIGHT_WEIGHT_MAX = 1024, RETRY_WEIGHT_MAX = 128 };
 
@@ -34,7 +39,10 @@ struct seat {
 };
 
 /*   waiting   batches that are not in a flight
- *   is_up     port_link_up() was called; is_down: port_link_down() was */
+ *   is_up     port_link_up() was called; is_down: port_link_down() was
+ *   pruner      the seat that has pruning's statement; NULL: none is out
+ *   prune_is_due, prune_due_ns  one is to be sent, and since when
+ *   prune_timer  for the next statement, or for the one that is out */
 struct link {
     struct postgres_store *store;
     const struct libpq *pq;
@@ -43,6 +51,11 @@ struct link {
     struct batch_list waiting;
     bool is_up, is_down;
     struct seat seats[SEAT_COUNT];
+    struct pruning pruning;
+    struct seat *pruner;
+    bool prune_is_due;
+    uint64_t prune_due_ns;
+    struct loop_timer prune_timer;
 };
 
 static bool is_connected(const struct seat *seat)
@@ -50,11 +63,33 @@ static bool is_connected(const struct seat *seat)
     return seat->state == SEAT_IDLE || seat->state == SEAT_BUSY;
 }
 
+/* ---- pruning's statement ---- */
+
+static void pause_pruning(struct link *link)
+{
+    uint64_t random = 0;
+    (void)random_fill(&random, sizeof random); // 0 would do
+    uint64_t now_ns = loop_now_ns(link->loop);
+    link->pruner = NULL;
+    loop_set_timer(link->loop, &link->prune_timer,
+                   now_ns + pruning_pause_ns(&link->pruning, now_ns, random));
+}
+
+static void drop_pruning(struct seat *seat)
+{
+    struct link *link = seat->link;
+    if (link->pruner == seat) {
+        pruning_drop(&link->pruning);
+        pause_pruning(link);
+    }
+}
+
 /* ---- losing a connection ---- */
 
 static void close_seat(struct seat *seat)
 {
     struct link *link = seat->link;
+    drop_pruning(seat);
     loop_unwatch(link->loop, &seat->watch);
     loop_clear_timer(link->loop, &seat->timer);
     if (seat->attempt != NULL) {
@@ -149,6 +184,8 @@ static bool hear(struct seat *seat)
     enum flight_state state = FLIGHT_OUT;
     if (seat->flight != NULL) { // what came before the end counts
         state = flight_hear(seat->flight, link->pq, seat->connection, &why);
+    } else if (link->pruner == seat) {
+        state = pruning_hear(&link->pruning, seat->connection, &why);
     } else if (is_read) {
         (void)link->pq->isBusy(seat->connection); // looks at what comes unasked
     }
@@ -156,6 +193,9 @@ static bool hear(struct seat *seat)
         flight_forget(seat->flight);
         seat->flight = NULL;
         seat->state = SEAT_IDLE;
+        if (link->pruner == seat) {
+            pause_pruning(link);
+        }
     }
     if (state == FLIGHT_READY) {
         return send(seat);
@@ -252,16 +292,64 @@ static void start_flight(struct seat *seat)
     }
 }
 
+/* Now it is needed. */
+static void connect_soon(struct seat *seat)
+{
+    seat->state = SEAT_PAUSING;
+    loop_set_timer(seat->link->loop, &seat->timer, 0);
+}
+
+static void start_pruning(struct seat *seat)
+{
+    struct link *link = seat->link;
+    uint64_t now_ns = loop_now_ns(link->loop);
+    link->prune_is_due = false;
+    link->pruner = seat;
+    seat->state = SEAT_BUSY;
+    loop_set_timer(link->loop, &link->prune_timer, now_ns + PRUNE_LATE_NS);
+    if (!pruning_send(&link->pruning, link->pq, seat->connection, now_ns) || !flush(seat)) {
+        lose_with_message(seat);
+    }
+}
+
+/* Over one seat while the other is there for takes: an idle one, and only if both are connected. */
+static void prune_if_due(struct link *link)
+{
+    struct seat *idle = NULL;
+    bool are_all_there = true;
+    for (size_t i = 0; i < SEAT_COUNT && link->prune_is_due && !link->is_down; i++) {
+        struct seat *seat = &link->seats[i];
+        if (seat->state == SEAT_EMPTY) {
+            connect_soon(seat);
+        }
+        idle = seat->state == SEAT_IDLE ? seat : idle;
+        are_all_there = are_all_there && is_connected(seat);
+    }
+    if (idle != NULL && are_all_there) {
+        start_pruning(idle);
+    }
+}
+
+static bool is_prune_overdue(const struct link *link)
+{
+    return link->prune_is_due && loop_now_ns(link->loop) - link->prune_due_ns >= PRUNE_OVERDUE_NS;
+}
+
 static void start_flights(struct link *link)
 {
+    if (is_prune_overdue(link)) {
+        prune_if_due(link);
+    }
     for (size_t i = 0; i < SEAT_COUNT && link->waiting.first != NULL && !link->is_down; i++) {
         struct seat *seat = &link->seats[i];
         if (seat->state == SEAT_IDLE) {
             start_flight(seat);
-        } else if (seat->state == SEAT_EMPTY) { // now it is needed
-            seat->state = SEAT_PAUSING;
-            loop_set_timer(link->loop, &seat->timer, 0);
+        } else if (seat->state == SEAT_EMPTY) {
+            connect_soon(seat);
         }
+    }
+    if (link->waiting.first == NULL) {
+        prune_if_due(link);
     }
 }
 
@@ -327,6 +415,41 @@ static void on_timer(void *owner)
     connect_seat(owner);
 }
 
+/* ---- who prunes ---- */
+
+static void on_prune_timer(void *owner)
+{
+    struct link *link = owner;
+    if (link->pruner != NULL) {
+        lose_connection(link->pruner, "pruning has no answer");
+    } else if (!link->is_down) {
+        link->prune_is_due = true;
+        link->prune_due_ns = loop_now_ns(link->loop);
+    }
+    start_flights(link);
+}
+
+/* The first look is soon: it does not prune yet, but sees the page. */
+static void begin_pruning(struct link *link)
+{
+    struct link *nobody = NULL;
+    link->pruning = (struct pruning){.page = -1, .outcome = PRUNING_LOOKED};
+    link->prune_timer = (struct loop_timer){.due = on_prune_timer, .owner = link};
+    if (link->store->prunes
+        && __atomic_compare_exchange_n(&link->store->pruner, &nobody, link, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED)) { // relaxed: nothing follows from it
+        pause_pruning(link);
+    }
+}
+
+static void end_pruning(struct link *link)
+{
+    struct link *ours = link;
+    loop_clear_timer(link->loop, &link->prune_timer);
+    (void)__atomic_compare_exchange_n(&link->store->pruner, &ours, NULL, false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED);
+}
+
 /* ---- as remote_ops ---- */
 
 static struct link *link_open(struct store *store, struct port *port, struct loop *loop,
@@ -347,6 +470,7 @@ static struct link *link_open(struct store *store, struct port *port, struct loo
         link->seats[i].link = link;
         link->seats[i].timer = (struct loop_timer){.due = on_timer, .owner = &link->seats[i]};
     }
+    begin_pruning(link);
     PGconn *spare = __atomic_exchange_n(&postgres->spare, NULL, __ATOMIC_ACQ_REL);
     if (spare != NULL) {
         take_session(&link->seats[0], spare);
@@ -410,6 +534,7 @@ static void link_close(struct link *link)
         flight_forget(seat->flight);
         close_seat(seat);
     }
+    end_pruning(link);
     free(link);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "store/postgres/pruning.h"
 #include "store/postgres/schema.h"
 #include "store/postgres/sql.h"
 #include "store/postgres/talk.h"
@@ -165,6 +166,105 @@ static enum weir_status describe(const char *url, struct database_description *d
     return end(&visit, status);
 }
 
+/* ---- prune ---- */
+
+enum { PRUNE_PAUSE_MS = 10 }; // where another prune() is at work just now
+
+/* Where a round of the table is.
+ *   page     the next one; done: of total
+ *   result   of the last statement */
+struct round {
+    uint64_t page, done, total;
+    PGresult *result;
+};
+
+static bool ask_row(struct visit *visit, struct round *round, const char *text,
+                    struct weir_error *error)
+{
+    visit->pq->clear(round->result);
+    round->result =
+        talk_ask(visit->pq, visit->connection, text, talk_now_ns() + LOOKING_PATIENCE_NS);
+    bool is_row = talk_is_done(visit->pq, round->result) && visit->pq->ntuples(round->result) == 1;
+    if (!is_row) {
+        (void)schema_refuse(visit->pq, visit->connection, round->result, &visit->url, error);
+    }
+    return is_row;
+}
+
+static bool begin_round(struct visit *visit, struct round *round, struct weir_error *error)
+{
+    if (!ask_row(visit, round,
+                 "SELECT next_page, pg_relation_size('weir.bucket')"
+                 " / current_setting('block_size')::bigint FROM weir.upkeep",
+                 error)) {
+        return false;
+    }
+    struct row row = {visit->pq, round->result, 0};
+    round->page = read_count(&row);
+    round->total = read_count(&row);
+    return true;
+}
+
+/* What servers prune meanwhile is done, too. Behind the last page comes the first: so a page that is not behind ours is
+ * one of the next round. */
+static void move(struct round *round, uint64_t page)
+{
+    bool is_small = page == round->page && round->total <= PRUNING_PAGES;
+    uint64_t left = round->total > round->page ? round->total - round->page : 0;
+    round->done += page > round->page               ? page - round->page
+                   : page < round->page || is_small ? left + page
+                                                    : 0;
+    round->page = page;
+}
+
+static bool prune_pages(struct visit *visit, struct round *round, struct database_pruning *pruning,
+                        struct weir_error *error)
+{
+    char text[96];
+    uint64_t before = round->done;
+    (void)snprintf(text, sizeof text,
+                   "SELECT coalesce(pruned, 0), page FROM weir.prune_from(%llu, %d)",
+                   (unsigned long long)round->page, PRUNING_PAGES);
+    if (!ask_row(visit, round, text, error)) {
+        return false;
+    }
+    struct row row = {visit->pq, round->result, 0};
+    pruning->pruned_count += read_count(&row);
+    move(round, read_count(&row));
+    if (round->done == before) {
+        (void)poll(NULL, 0, PRUNE_PAUSE_MS);
+    }
+    return true;
+}
+
+static enum weir_status prune_all(struct visit *visit,
+                                  bool (*watch)(void *context, uint64_t done, uint64_t total),
+                                  void *context, struct database_pruning *pruning,
+                                  struct weir_error *error)
+{
+    struct round round = {.result = NULL};
+    *pruning = (struct database_pruning){.is_whole = true};
+    bool goes_on = begin_round(visit, &round, error);
+    while (goes_on && pruning->is_whole && round.done < round.total) {
+        goes_on = prune_pages(visit, &round, pruning, error);
+        pruning->is_whole =
+            watch(context, round.done < round.total ? round.done : round.total, round.total);
+    }
+    visit->pq->clear(round.result);
+    return goes_on ? WEIR_OK : WEIR_E_SYSTEM;
+}
+
+static enum weir_status prune(const char *url,
+                              bool (*watch)(void *context, uint64_t done, uint64_t total),
+                              void *context, struct database_pruning *pruning,
+                              struct weir_error *error)
+{
+    struct visit visit;
+    enum weir_status status = begin(&visit, url, error);
+    return status != WEIR_OK ? status
+                             : end(&visit, prune_all(&visit, watch, context, pruning, error));
+}
+
 /* ---- reset ---- */
 
 enum { RESET_TRIES_MAX = 30, RESET_PAUSE_MS = 50 };
@@ -238,5 +338,6 @@ const struct database_upkeep postgres_upkeep = {
     .script = schema_script,
     .init = init,
     .migrate = migrate,
+    .prune = prune,
     .reset = reset,
 };

@@ -12,6 +12,7 @@ has_node() {
     has node && has npm && version_at_least "$NODE_AT_LEAST" "$(node -p process.versions.node)"
 }
 has_postgres() { has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; } # not in PATH on Debian
+has_pgbouncer() { has pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
 has_go() {
     has go && version_at_least "$GO_AT_LEAST" "$(go env GOVERSION | sed 's/^go//')"
 }
@@ -26,6 +27,7 @@ missing_for_tests() {
     has redis-server || printf 'redis-server '
     has redis-cli || printf 'redis-tools '
     has_postgres || printf 'postgresql '
+    has_pgbouncer || printf 'pgbouncer '
     has nginx || printf 'nginx '
     has haproxy || printf 'haproxy '
     has caddy || printf 'caddy '
@@ -76,7 +78,7 @@ install_for_tests() {
     install_packages "$@"
     for package in "$@"; do
         case $package in
-            redis-server | postgresql | nginx | haproxy | caddy | prometheus)
+            redis-server | postgresql | pgbouncer | nginx | haproxy | caddy | prometheus)
                 if has systemctl; then as_root systemctl --quiet disable "$package" || true; fi ;;
         esac
     done

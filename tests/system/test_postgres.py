@@ -630,10 +630,15 @@ def test_a_password_is_taken_from_where_libpq_looks_for_it(own_store):
         hba.write_text("local all all scram-sha-256\n")
         connection.execute("SELECT pg_reload_conf()")
     wait_until(lambda: weir("store", "init", own_store.url).returncode != 0, "the new pg_hba.conf")
-    assert "no password supplied" in refusal(own_store.url)
+    where = "; weir takes it from the URL, PGPASSWORD or ~/.pgpass\n"
+    assert "no password supplied" + where in refusal(own_store.url)
+    assert "no password supplied" + where in weir("store", "status", own_store.url).stderr
     wrong = own_store.url.replace("weir@", "weir:falsch@")
     said = refusal(wrong)
-    assert 'password authentication failed for user "weir"' in said and "falsch" not in said
+    assert f'password authentication failed for user "weir"{where}' in said and "falsch" not in said
+    for command in (["status"], ["init"], ["migrate"], ["prune"], ["reset", "--yes"]):
+        said = weir("store", *command, wrong).stderr
+        assert said.endswith(where) and said.count("\n") == 1 and "falsch" not in said
     assert weir("take", "a", "5/h", "--store", own_store.url, PGPASSWORD="geheim").stderr == ""
     passfile = server.folder / "pass"
     passfile.write_text("*:*:*:weir:geheim\n")

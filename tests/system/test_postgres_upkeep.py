@@ -301,7 +301,7 @@ def test_a_server_prunes_by_itself(ready):
         connection.execute(fill_late)
         pages = connection.value("SELECT pg_relation_size('weir.bucket') / 8192")
         assert pages > 3 * 16  # more than one statement
-        with WeirServer("--store", ready.url, "--threads", "2") as server:
+        with WeirServer("--store", ready.url + "&deadline=1000ms", "--threads", "2") as server:
             wait_until(lambda: connection.value("SELECT count(*) FROM weir.bucket WHERE ns = 0") == 0, "it to prune")
             wait_until(lambda: connection.value("SELECT next_page FROM weir.upkeep") == 0, "the end of the round")
             assert connection.value("SELECT count(*) FROM weir.bucket") == 1  # not for a minute yet

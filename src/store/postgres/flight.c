@@ -442,6 +442,7 @@ static void say_error(const struct flight *flight, struct weir_error *error)
     talk_copy_message(message, sizeof message, text != NULL ? text : "an answer without rows");
     (void)fail(error, WEIR_E_SYSTEM, 0, "%s (%s)%s", message, state != NULL ? state : "no SQLSTATE",
                schema_is_missing(flight->pq, flight->result) ? "; weir store init makes the schema"
+               : talk_is_pooled(flight->pq, flight->result)  ? TALK_POOLED
                                                              : "");
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/fail.h"
 #include "store/port.h"
 #include "store/postgres/schema.h"
 #include "store/postgres/sql.h"
@@ -34,7 +35,10 @@ static bool prepare(const struct libpq *pq, PGconn *connection, const struct pos
                                       statement->parameter_count, statement->types);
         PGresult *result = talk_hear(pq, connection, is_sent, until_ns);
         bool is_prepared = talk_is_done(pq, result);
-        if (!is_prepared) { // the schema has gone since we looked
+        if (talk_is_pooled(pq, result)) {
+            (void)fail(error, WEIR_E_SYSTEM, 0, "%s is prepared there already" TALK_POOLED,
+                       statement->name);
+        } else if (!is_prepared) { // the schema has gone since we looked
             (void)schema_refuse(pq, connection, result, url, error);
         }
         pq->clear(result);

@@ -66,6 +66,12 @@ enum weir_status talk_check_url(const struct libpq *pq, const struct postgres_ur
     return is_read ? WEIR_OK : fail(error, WEIR_E_SYNTAX, 0, "%s", shown);
 }
 
+bool talk_is_pooled(const struct libpq *pq, const PGresult *result)
+{
+    const char *state = pq->resultErrorField(result, PG_DIAG_SQLSTATE);
+    return state != NULL && (strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0);
+}
+
 /* ---- connecting ---- */
 
 enum { KEYWORD_COUNT = 4 };

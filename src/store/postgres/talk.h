@@ -64,6 +64,14 @@ void talk_say(struct weir_error *error, const struct libpq *pq, const PGconn *co
 void talk_say_result(struct weir_error *error, const struct libpq *pq, const PGconn *connection,
                      const PGresult *result);
 
+/* Whether a statement failed because a prepared one was not where it had been prepared, or was there before: the session is
+ * not ours alone. */
+bool talk_is_pooled(const struct libpq *pq, const PGresult *result);
+
+/* What helps then, behind a message. */
+#define TALK_POOLED                                                                                \
+    "; a pooler gives each transaction another session, and then the URL needs prepare=off"
+
 /* A message of libpq's as one sentence: without a dot, in one line. */
 void talk_copy_message(char *to, size_t size, const char *message);
 

@@ -684,7 +684,7 @@ def test_init_is_for_databases_and_can_be_done_again(store, tmp_path):
     with store.connect() as connection:
         connection.execute("INSERT INTO weir.bucket VALUES (%s, 1, 2, 3)", EMPTY)
         make_ready(store.url)  # and nothing is lost
-        assert connection.execute("SELECT * FROM weir.bucket") == [(EMPTY, 1, 2, 3)]
+        assert connection.execute("SELECT name, ns, rest, note FROM weir.bucket") == [(EMPTY, 1, 2, 3)]
     assert json.loads(weir("store", "init", "--json", "--store", store.url).stdout) == {"ready": True}
     assert weir("take", "a", "1/h", "--store", f"file:{tmp_path}/b").returncode == 0
     done = weir("store", "init", f"file:{tmp_path}/b")

@@ -54,6 +54,7 @@ static bool prepare(const struct libpq *pq, PGconn *connection, const struct pos
 static void call_functions(const struct libpq *pq, PGconn *connection, uint64_t until_ns)
 {
     static const char CALLS[] =
+        "SELECT weir.charge(NULL, 1, 0, 0, 0, 0, NULL, 0, 0, 0);"
         "SELECT FROM weir.take_run('{}', '{}', '{}', '{}', '{}', '{}', NULL);"
         "SELECT FROM weir.swap('{}', '{}', '{}', '{}', '{}', '{}', '{}', NULL)";
     pq->clear(talk_ask(pq, connection, CALLS, until_ns));

@@ -136,14 +136,15 @@ static void add_names(struct parameters *parameters, const struct rows *rows)
     end(parameters);
 }
 
-/* D, span and full of a question, in this order. */
-enum number { DENOMINATOR, SPAN_NS, SPAN_REST, FULL_NS, FULL_REST, NUMBER_COUNT };
+/* D, span and slack of a question, in this order. The slack is how far beyond the reading the moment may be before the
+ * take: what is compared there then needs no sum. */
+enum number { DENOMINATOR, SPAN_NS, SPAN_REST, SLACK_NS, SLACK_REST, NUMBER_COUNT };
 
 static uint64_t number_of(const struct plan_question *question, enum number which)
 {
+    struct span slack = span_sub(question->full, question->span, question->denominator);
     const uint64_t numbers[NUMBER_COUNT] = {question->denominator, question->span.ns,
-                                            question->span.rest, question->full.ns,
-                                            question->full.rest};
+                                            question->span.rest, slack.ns, slack.rest};
     return numbers[which];
 }
 
@@ -258,56 +259,86 @@ bool statement_send(const struct libpq *pq, PGconn *connection, const struct ste
 
 /* ---- rows of answers ---- */
 
+struct answer {
+    int64_t index, ns, rest, took, at_ns;
+};
+
 /* Which columns a statement answers with; -1: it does not. */
 struct columns {
     int count, index, ns, rest, took, at;
 };
 
+/* TAKE_ONE: read_array(). */
 static const struct columns COLUMNS[STATEMENT_COUNT] = {
-    [TAKE_ONE] = {4, -1, 0, 1, 2, 3}, [TAKE_MANY] = {5, 0, 1, 2, 3, 4},
-    [TAKE_RUN] = {4, -1, 0, 1, 2, 3}, [READ_MANY] = {4, 0, 1, 2, -1, 3},
+    [TAKE_MANY] = {5, 0, 1, 2, 3, 4},
+    [TAKE_RUN] = {4, -1, 0, 1, 2, 3},
+    [READ_MANY] = {4, 0, 1, 2, -1, 3},
     [SWAP] = {2, 0, -1, -1, 1, -1},
 };
 
-/* An integer or a boolean, of as many bytes as it has. */
-static bool read_number(const struct libpq *pq, const PGresult *result, int row, int column,
-                        int64_t *number)
+/* Of big-endian bytes, up to eight. One byte is a boolean. */
+static int64_t number_of_bytes(const char *bytes, int length)
 {
-    int length = pq->getlength(result, row, column);
-    const char *value = pq->getvalue(result, row, column);
-    if (pq->getisnull(result, row, column) || length < 1 || length > 8) {
-        return false;
-    }
-    uint64_t bits = length > 1 && (value[0] & 0x80) != 0 ? UINT64_MAX : 0;
+    uint64_t bits = length > 1 && (bytes[0] & 0x80) != 0 ? UINT64_MAX : 0;
     for (int i = 0; i < length; i++) {
-        bits = bits << 8 | (unsigned char)value[i];
+        bits = bits << 8 | (unsigned char)bytes[i];
     }
-    *number = (int64_t)bits;
-    return true;
+    return (int64_t)bits;
 }
 
-/* Of a column that may be missing: then it stays as it is. */
+/* A column that may be missing: then the number stays as it is. */
 static bool read_column(const struct libpq *pq, const PGresult *result, int row, int column,
                         int64_t *number)
 {
-    return column < 0 || read_number(pq, result, row, column, number);
+    if (column < 0) {
+        return true;
+    }
+    int length = pq->getlength(result, row, column);
+    if (pq->getisnull(result, row, column) || length < 1 || length > 8) {
+        return false;
+    }
+    *number = number_of_bytes(pq->getvalue(result, row, column), length);
+    return true;
+}
+
+static bool read_columns(const struct libpq *pq, const PGresult *result,
+                         const struct columns *columns, int row, struct answer *answer)
+{
+    return pq->nfields(result) == columns->count
+           && read_column(pq, result, row, columns->index, &answer->index)
+           && read_column(pq, result, row, columns->ns, &answer->ns)
+           && read_column(pq, result, row, columns->rest, &answer->rest)
+           && read_column(pq, result, row, columns->took, &answer->took)
+           && read_column(pq, result, row, columns->at, &answer->at_ns);
+}
+
+/* The one column of TAKE_ONE: an array of ns, rest, took and reading, as begin_array() makes one. */
+static bool read_array(const struct libpq *pq, const PGresult *result, int row,
+                       struct answer *answer)
+{
+    enum { ELEMENT_BYTES = 4 + 8, COUNT = 4 };
+    int64_t *const numbers[COUNT] = {&answer->ns, &answer->rest, &answer->took, &answer->at_ns};
+    if (pq->nfields(result) != 1
+        || pq->getlength(result, row, 0) != ARRAY_HEAD_BYTES + COUNT * ELEMENT_BYTES) {
+        return false;
+    }
+    const char *element = pq->getvalue(result, row, 0) + ARRAY_HEAD_BYTES;
+    for (int i = 0; i < COUNT; i++, element += ELEMENT_BYTES) {
+        *numbers[i] = number_of_bytes(element + 4, 8);
+    }
+    return true;
 }
 
 bool statement_row(const struct libpq *pq, const PGresult *result, enum statement_kind kind,
                    int number, struct statement_row *row)
 {
-    const struct columns *columns = &COLUMNS[kind];
-    int64_t index = (int64_t)number + 1, ns = 0, rest = 0, took = 0, at_ns = 0;
-    bool is_read = pq->nfields(result) == columns->count
-                   && read_column(pq, result, number, columns->index, &index)
-                   && read_column(pq, result, number, columns->ns, &ns)
-                   && read_column(pq, result, number, columns->rest, &rest)
-                   && read_column(pq, result, number, columns->took, &took)
-                   && read_column(pq, result, number, columns->at, &at_ns);
-    *row = (struct statement_row){.index = (size_t)index - 1,
-                                  .moment = {(uint64_t)ns, (uint64_t)rest},
-                                  .took = took != 0 && kind == TAKE_ONE ? 1 : (uint32_t)took,
-                                  .at_ns = (uint64_t)at_ns};
-    return is_read && index > 0 && ns >= 0 && rest >= 0 && at_ns >= 0 && took <= INT32_MAX
-           && (took >= 0 || kind == TAKE_ONE);
+    struct answer answer = {(int64_t)number + 1, 0, 0, 0, 0};
+    bool is_read = kind == TAKE_ONE ? read_array(pq, result, number, &answer)
+                                    : read_columns(pq, result, &COLUMNS[kind], number, &answer);
+    *row = (struct statement_row){.index = (size_t)answer.index - 1,
+                                  .moment = {(uint64_t)answer.ns, (uint64_t)answer.rest},
+                                  .took = (uint32_t)answer.took,
+                                  .at_ns = (uint64_t)answer.at_ns};
+    return is_read && answer.index > 0 && answer.ns >= 0 && answer.rest >= 0 && answer.at_ns >= 0
+           && answer.took >= 0 && answer.took <= INT32_MAX;
 }

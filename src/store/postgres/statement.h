@@ -3,13 +3,13 @@
  * The statements of a store, their parameters in PostgreSQL's binary formats, and the rows that they answer.
  *
  *     statement     parameters                                              rows
- *     take one      name, D, span, full, reading                            moment, took, reading
+ *     take one      name, D, span, slack, reading                           an array: moment, took, reading
  *     take many     arrays of these, how often each, how many fit; reading  for each name: index, moment, took, reading
- *     take run      arrays of name, D, span, full; reading                  for each name, in order: moment, fits, reading
+ *     take run      arrays of name, D, span, slack; reading                  for each name, in order: moment, fits, reading
  *     read many     array of names; reading                                 for each name: index, moment, reading
  *     swap          arrays of name, seen, next, until when, group; reading  for each group: index, whether it was written
  *
- * An index counts from 1. */
+ * An index counts from 1. The slack is full less span. */
 #ifndef WEIR_STORE_POSTGRES_STATEMENT_H
 #define WEIR_STORE_POSTGRES_STATEMENT_H
 

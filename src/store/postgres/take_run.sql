@@ -5,7 +5,7 @@
 --   $1      names[], sorted
 --   $2      D[]
 --   $3, $4  span[]
---   $5, $6  full[]
+--   $5, $6  slack[]
 --   $7      reading, NULL: the clock
 --
 -- Returns a row per name, in order: ns, rest (the moment afterwards), fits (its own limit lets it in), at (the reading).

@@ -215,6 +215,11 @@ class Case:
         return any(limit.kind == "fixed" for limit in limits)
 
     @property
+    def is_long(self):
+        """True if it takes tens of thousands of questions."""
+        return sum(step.times * step.each for step in self.steps if isinstance(step, Repeat)) > 10_000
+
+    @property
     def has_windows(self):
         """True if some limit of it keeps a log of events."""
         texts = [text for step in self.steps

@@ -19,7 +19,7 @@ if programs() is None:
 if pgbouncer.program() is None:
     pytest.skip("pgbouncer is not installed", allow_module_level=True)
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.once]
 
 
 def weir(*arguments):

@@ -20,7 +20,7 @@ from postgres import programs  # noqa: E402
 if programs() is None:
     pytest.skip("postgresql is not installed", allow_module_level=True)
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.alone]
 
 SETTINGS = {  # of session.sql and session.c, as a role brings them
     "default_transaction_isolation=read committed", "enable_seqscan=off", "jit=off", "lock_timeout=5ms",

@@ -33,7 +33,7 @@ _weir()
     elif [[ $before == --command ]]; then
         words='take can-take fill refund show throttle check ping'
     elif [[ $command == store && $current != -* ]]; then
-        words='status resize reset init migrate prune'
+        words='status resize reset init migrate prune limit'
     elif [[ $command == help ]]; then
         words=$("$weir" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     elif [[ $current == -* ]]; then

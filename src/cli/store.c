@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/store_database.h"
+#include "cli/store_limit.h"
 #include "cli/store_option.h"
 #include "cli/store_resize.h"
 #include "core/quantity.h"
@@ -185,6 +186,7 @@ struct upkeep {
     struct database_plan plan;    // of init
     bool prints;                  // likewise
     bool json;
+    struct store_limit_request limit;
 };
 
 /* Without a look at what is in it. */
@@ -263,7 +265,8 @@ static int run_open(const struct command *command, const struct upkeep *upkeep)
 
 static bool is_for_database(const struct upkeep *upkeep)
 {
-    return is_action(upkeep, "init") || is_action(upkeep, "migrate") || is_action(upkeep, "prune");
+    return is_action(upkeep, "init") || is_action(upkeep, "migrate") || is_action(upkeep, "prune")
+           || is_action(upkeep, "limit");
 }
 
 static int run_database(const struct command *command, const struct place *place,
@@ -315,6 +318,12 @@ static int run_action(const struct command *command, struct upkeep *upkeep)
         return usage_error(command, "%s is for a database: postgres://HOST/DATABASE",
                            upkeep->action);
     }
+    if (is_action(upkeep, "limit")) {
+        upkeep->limit.url = place.url;
+        upkeep->limit.upkeep = place.driver->database;
+        upkeep->limit.json = upkeep->json;
+        return store_limit_run(command, &upkeep->limit);
+    }
     if (place.driver->database != NULL && !is_resize && !upkeep->force) {
         return run_database(command, &place, upkeep);
     }
@@ -337,9 +346,13 @@ static int read_word(const struct command *command, struct upkeep *upkeep, const
         upkeep->store.url = word;
         return CLI_DONE;
     }
+    if (is_action(upkeep, "limit") && upkeep->limit.word_count < STORE_LIMIT_WORDS_MAX) {
+        upkeep->limit.words[upkeep->limit.word_count++] = word;
+        return CLI_DONE;
+    }
     if (!is_action(upkeep, "resize")) {
         return usage_error(command,
-                           "one of status, resize, reset, init, migrate, prune, and a URL");
+                           "one of status, resize, reset, init, migrate, prune, limit, and a URL");
     }
     if (upkeep->bytes != 0) {
         return usage_error(command, "one size");
@@ -385,14 +398,18 @@ static int check_options(const struct command *command, const struct upkeep *upk
 
 static int check_action(const struct command *command, const struct upkeep *upkeep)
 {
-    static const char *const ACTIONS[] = {"status", "resize", "reset", "init", "migrate", "prune"};
+    static const char *const ACTIONS[] = {"status",  "resize", "reset", "init",
+                                          "migrate", "prune",  "limit"};
     bool is_known = false;
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++) {
         is_known = is_known || is_action(upkeep, ACTIONS[i]);
     }
     if (!is_known) {
         return usage_error(command,
-                           "say what to do: status, resize, reset, init, migrate or prune");
+                           "say what to do: status, resize, reset, init, migrate, prune or limit");
+    }
+    if (is_action(upkeep, "limit") && store_limit_check(command, &upkeep->limit) != CLI_DONE) {
+        return CLI_USAGE;
     }
     if (is_action(upkeep, "resize") && upkeep->bytes == 0) {
         return usage_error(command, "to what size? weir store resize 64M");
@@ -430,7 +447,7 @@ static int run_store(const struct command *command, int count, char **words)
 
 const struct command STORE_COMMAND = {
     .name = "store",
-    .words = "status|resize SIZE|reset|init|migrate|prune [URL]",
+    .words = "status|resize SIZE|reset|init|migrate|prune|limit [URL]",
     .summary = "look after a file of buckets, or a database",
     .about =
         "Of a file:\n"
@@ -448,7 +465,9 @@ const struct command STORE_COMMAND = {
         "migrate brings an older schema to the version that this weir needs.\n"
         "prune deletes the buckets that have been empty for a minute, as servers do all the "
         "while.\n"
-        "reset forgets all buckets. It asks first.",
+        "reset forgets all buckets. It asks first.\n"
+        "limit add NAME LIMIT, limit list and limit remove NAME are about the limits that SQL\n"
+        "takes under: SELECT * FROM weir.take('login', 'alice').",
     .examples = "    weir store status\n"
                 "    weir store status --store file:/var/lib/weir/buckets --json\n"
                 "    weir store resize 64M\n"
@@ -456,7 +475,8 @@ const struct command STORE_COMMAND = {
                 "    weir store reset --force --store file:/var/lib/weir/buckets\n"
                 "    weir store init postgres://owner@db.example/limits --role weir\n"
                 "    weir store init --role weir --print | psql limits\n"
-                "    weir store status postgres://weir@db.example/limits\n",
+                "    weir store status postgres://weir@db.example/limits\n"
+                "    weir store limit add login 10/s postgres://owner@db.example/limits\n",
     .options = OPTIONS,
     .run = run_store,
 };

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "weir/status.h"
+#include "weir/limit.h"
 
 /* What is to be made.
  *   role         NULL, or the role of servers: it gets the rights and the settings that these need, and no more
@@ -26,6 +26,17 @@ struct database_plan {
  *   to  the newest that this weir knows */
 struct database_migration {
     int from, to;
+};
+
+enum { DATABASE_IDENTITY_BYTES = 16 };
+
+/* A limit that SQL takes under by its name: of kind bucket or queue, without a block.
+ *   text      canonical
+ *   identity  as limiter/identity.h makes it of the name */
+struct database_limit {
+    const char *name, *text;
+    const struct weir_limit *limit;
+    uint8_t identity[DATABASE_IDENTITY_BYTES];
 };
 
 /* How a database is doing. Texts are empty where there is nothing to say.
@@ -67,7 +78,10 @@ struct database_pruning {
  *   migrate()   brings an older schema to the newest version; a newest one it leaves alone
  *   prune()     deletes the buckets that have been empty for a minute, a few pages at a time, and looks at each page
  *               once. `watch` is told how many of how many pages are done; false: stop
- *   reset()     forgets all buckets */
+ *   reset()     forgets all buckets
+ *   add_limit()      or gives the limit of this name other numbers
+ *   list_limits()    tells each, in the order of their names
+ *   remove_limit()   *existed: there was one. Its buckets stay */
 struct database_upkeep {
     enum weir_status (*describe)(const char *url, struct database_description *description,
                                  struct weir_error *error);
@@ -82,6 +96,13 @@ struct database_upkeep {
                               void *context, struct database_pruning *pruning,
                               struct weir_error *error);
     enum weir_status (*reset)(const char *url, struct weir_error *error);
+    enum weir_status (*add_limit)(const char *url, const struct database_limit *limit,
+                                  struct weir_error *error);
+    enum weir_status (*list_limits)(const char *url,
+                                    void (*tell)(void *context, const char *name, const char *text),
+                                    void *context, struct weir_error *error);
+    enum weir_status (*remove_limit)(const char *url, const char *name, bool *existed,
+                                     struct weir_error *error);
 };
 
 #endif

@@ -1098,7 +1098,7 @@ def test_bash_completes_commands_options_and_values():
     assert completed("serve", "--test") == ["--test-clock"]
     assert completed("serve", "--qu") == ["--quiet"]
     assert completed("help", "expl") == ["explain"]
-    assert completed("store", "") == ["status", "resize", "reset", "init", "migrate", "prune"]
+    assert completed("store", "") == ["status", "resize", "reset", "init", "migrate", "prune", "limit"]
     assert completed("simulate", "10/s", "--format", "com") == ["common", "combined"]
     assert completed("simulate", "10/s", "README") == ["README.md"]
     assert completed("take", "key", "10/s") == []

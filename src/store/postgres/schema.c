@@ -128,7 +128,7 @@ enum session_result schema_check(const struct libpq *pq, PGconn *connection,
 
 /* ---- the text of init ---- */
 
-/* In front of schema.sql: its BEGIN does nothing then, and its COMMIT ends this. The role may have timeouts. */
+/* In front of schema.sql and people.sql. The role may have timeouts. */
 static const char BEGIN[] = "BEGIN;\n"
                             "SET LOCAL statement_timeout = 0;\n"
                             "SET LOCAL lock_timeout = 0;\n";
@@ -149,9 +149,9 @@ static const char UNLOGGED[] = "\n-- Faster, and a crash of the database empties
 
 static void write_schema(FILE *script, const struct database_plan *plan)
 {
-    (void)fprintf(script, "%s%s", BEGIN, SQL_SCHEMA);
+    (void)fprintf(script, "%s%s\n%s", BEGIN, SQL_SCHEMA, SQL_PEOPLE);
     (void)fprintf(script, COMMENT, POSTGRES_SCHEMA_VERSION, POSTGRES_SCHEMA_VERSION);
-    (void)fputs(plan->is_unlogged ? UNLOGGED : "", script);
+    (void)fprintf(script, "%s\nCOMMIT;\n", plan->is_unlogged ? UNLOGGED : "");
 }
 
 /* role.sql has :"role" where the name belongs, as a script of psql has. */

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- weir in PostgreSQL 14 or later: a table of buckets, and the functions that the statements beside this file call.
--- It may be applied again, and by several servers at once.
+-- It may be applied again, and by several servers at once; as one transaction, with people.sql behind it.
 --
 -- A bucket is the moment at which it will be empty: ns whole nanoseconds since 1970, and rest D-ths of one. D is the
 -- denominator of its limit. A take brings D, its span (how far its cost moves the moment) and its slack (how far beyond
@@ -14,8 +14,6 @@
 -- Every statement locks rows in the order of their names. So statements that are transactions of their own have no
 -- deadlock; a transaction of several of them may. Every statement reads the clock behind the lock. So a take that had
 -- to wait for the lock is not decided at an old reading.
-
-BEGIN;
 
 DO $$
 BEGIN
@@ -308,5 +306,3 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
-
-COMMIT;

@@ -9,6 +9,7 @@ extern const char SQL_ROLE[];
 extern const char SQL_STATUS[];
 extern const char SQL_RESET[];
 extern const char SQL_HOLDER[];
+extern const char SQL_PEOPLE[];
 extern const char SQL_SESSION[];
 extern const char SQL_TAKE_ONE[];
 extern const char SQL_TAKE_MANY[];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "store/postgres/people.h"
 #include "store/postgres/pruning.h"
 #include "store/postgres/schema.h"
 #include "store/postgres/sql.h"
@@ -333,6 +334,39 @@ static enum weir_status reset(const char *url, struct weir_error *error)
     return status != WEIR_OK ? status : end(&visit, forget_all(&visit, error));
 }
 
+/* ---- limits of SQL ---- */
+
+static enum weir_status add_limit(const char *url, const struct database_limit *limit,
+                                  struct weir_error *error)
+{
+    struct visit visit;
+    enum weir_status status = begin(&visit, url, error);
+    return status != WEIR_OK
+               ? status
+               : end(&visit, people_add_limit(visit.pq, visit.connection, limit, error));
+}
+
+static enum weir_status list_limits(const char *url,
+                                    void (*tell)(void *context, const char *name, const char *text),
+                                    void *context, struct weir_error *error)
+{
+    struct visit visit;
+    enum weir_status status = begin(&visit, url, error);
+    return status != WEIR_OK
+               ? status
+               : end(&visit, people_list_limits(visit.pq, visit.connection, tell, context, error));
+}
+
+static enum weir_status remove_limit(const char *url, const char *name, bool *existed,
+                                     struct weir_error *error)
+{
+    struct visit visit;
+    enum weir_status status = begin(&visit, url, error);
+    return status != WEIR_OK
+               ? status
+               : end(&visit, people_remove_limit(visit.pq, visit.connection, name, existed, error));
+}
+
 const struct database_upkeep postgres_upkeep = {
     .describe = describe,
     .script = schema_script,
@@ -340,4 +374,7 @@ const struct database_upkeep postgres_upkeep = {
     .migrate = migrate,
     .prune = prune,
     .reset = reset,
+    .add_limit = add_limit,
+    .list_limits = list_limits,
+    .remove_limit = remove_limit,
 };

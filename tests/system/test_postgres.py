@@ -524,6 +524,7 @@ def test_a_row_that_somebody_else_holds_for_30_ms_again_and_again_takes_no_store
             hammering.join()
 
 
+@pytest.mark.once
 def test_a_server_that_is_silent_is_given_up_and_keeps_nobody(tmp_path):
     """It takes connections and says nothing: attempts are abandoned, and end by themselves."""
     with socket.socket(socket.AF_UNIX) as silent:

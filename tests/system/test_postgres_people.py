@@ -27,7 +27,7 @@ if programs() is None:
 
 import psycopg2  # noqa: E402
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.once]
 
 ROOT = Path(__file__).resolve().parents[2]
 DISPLACED_NS = 7 << 60  # SWAP_DISPLACED_NS

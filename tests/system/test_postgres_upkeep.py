@@ -1,5 +1,6 @@
 """Looking after a store in PostgreSQL: weir store status, init, migrate, prune, reset."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from weirserver import DEADLINE_S, WeirServer, clean_environment, wait_until, we
 if "not in PostgreSQL" in subprocess.run([weir_binary(), "--version"], capture_output=True, text=True).stdout:
     pytest.skip("built without libpq", allow_module_level=True)
 
+import psycopg2  # noqa: E402
 from postgres import programs  # noqa: E402
 
 if programs() is None:
@@ -89,12 +91,19 @@ def fill(connection, count, ns=0):
                        ns, count)
 
 
+def show_figures(connection):
+    """At once, and not after some seconds: PostgreSQL 15 can."""
+    with contextlib.suppress(psycopg2.errors.UndefinedFunction):
+        connection.execute("SELECT pg_stat_force_next_flush()")
+
+
 def test_status_says_how_the_store_is_doing(ready):
     with ready.connect() as connection:
         fill(connection, 1000)
         connection.execute("UPDATE weir.bucket SET ns = 1")
         connection.execute("UPDATE weir.upkeep SET next_page = 3")
         connection.execute("VACUUM weir.bucket")
+        show_figures(connection)
         pages = connection.value("SELECT pg_relation_size('weir.bucket') / 8192")
 
         def status():
@@ -124,6 +133,7 @@ def test_status_says_how_the_store_is_doing(ready):
 def test_status_estimates_buckets_that_no_vacuum_has_counted(ready):
     with ready.connect() as connection:
         fill(connection, 500)
+        show_figures(connection)
         wait_until(lambda: json.loads(said("status", ready.url, "--json"))["buckets_about"] == 500, "the estimate")
 
 

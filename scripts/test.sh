@@ -36,12 +36,12 @@ in_ctest() {
 }
 
 # in_pytest RUN ARGUMENT...: dev-later is dev, with the store behind a wire. PRESET-database is for tests that bring a
-# database: it has 20 ms to answer, and shares this machine with them, so fewer run at once.
+# database: it has 20 ms to answer, and shares this machine with them, so few run at once.
 in_pytest() {
     local preset=$1 log=$RESULTS/pytest-$1.log binary=$PWD/build/${1%%-*}/weir at_once=$TESTS_AT_ONCE
     case $1 in
         dev-later) binary=$PWD/build/dev/weir-delayed ;;
-        *-database) at_once=$(($(nproc) + 1)) ;;
+        *-database) at_once=$(nproc) ;;
     esac
     wait "$FETCHING" || return 0 # it is counted at the end
     progress "$preset: system tests"

@@ -328,7 +328,7 @@ def test_a_server_prunes_over_a_connection_that_takes_do_not_need(ready):
                            " RETURNS bigint LANGUAGE sql AS 'SELECT pg_sleep(10); SELECT 0::bigint'")
         hanging = ("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%prune_from(%%' AND state = 'active'"
                    " AND pid <> pg_backend_pid() AND datname = current_database()")
-        with WeirServer("--store", ready.url, "--threads", "1") as server:
+        with WeirServer("--store", ready.url + "&deadline=1000ms", "--threads", "1") as server:
             wait_until(lambda: connection.value(hanging) == 1, "pruning")
             taken = 0
             while connection.value(hanging) == 1:  # statement_timeout ends it
@@ -366,7 +366,7 @@ def test_pruning_that_fails_keeps_nobody_from_taking(ready):
     with ready.connect() as connection:
         connection.execute("CREATE OR REPLACE FUNCTION weir.prune(pages integer, reading bigint DEFAULT NULL)"
                            " RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''broken''; END'")
-        with WeirServer("--store", ready.url, "--threads", "1") as server:
+        with WeirServer("--store", ready.url + "&deadline=1000ms", "--threads", "1") as server:
             seen = set()
             wait_until(lambda: (seen.update(looks(connection)), len(seen) >= 2)[1], "two statements")
             pids = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'weir' ORDER BY pid")
@@ -473,6 +473,7 @@ def test_options_are_of_their_actions(ready, tmp_path):
 # ---- the page ----
 
 
+@pytest.mark.once
 def test_the_commands_of_the_page_work_in_their_order(postgres, database):
     """All `weir store` lines of its ```sh blocks, and the lines that status prints."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "postgres.md").read_text()

@@ -27,7 +27,10 @@ broken() {
 # in_ctest RUN [ARGUMENT...]: a run is a preset, or PRESET-HOW.
 in_ctest() {
     local preset=$1 log=$RESULTS/ctest-$1.log at_once=$TESTS_AT_ONCE
-    [[ $1 != aarch64-* ]] || at_once=$(nproc) # qemu computes all the time
+    case $1 in
+        aarch64-*) at_once=$(nproc) ;; # qemu computes all the time
+        asan | tsan) at_once=$(($(nproc) + 1)) ;;
+    esac
     progress "$preset: C tests"
     ctest --test-dir "build/${preset%%-*}" -j "$at_once" --timeout 600 -LE soak \
         --output-on-failure --no-tests=error --output-junit "$RESULTS/ctest-$preset.xml" \
